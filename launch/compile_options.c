@@ -121,7 +121,9 @@ static void remove_metrics(iso_output_options *output)
     memset(output->metrics, 0, sizeof output->metrics);
     memset(output->weighted_metrics, 0, sizeof output->weighted_metrics);
     memset(output->metric_names, 0, sizeof output->metric_names);
-    iso_metric_reset_settings(output);
+    memset(output->weighted_metric_names, 0, sizeof output->weighted_metric_names);
+    memset(output->metric_settings, 0, sizeof output->metric_settings);
+    memset(output->weighted_metric_settings, 0, sizeof output->weighted_metric_settings);
 }
 
 /* These metrics for every output, without settings of other metrics. */

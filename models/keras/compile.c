@@ -205,24 +205,93 @@ static const char *identifier(const json_t *value, char *room, size_t size)
     return text || type ? room : NULL;
 }
 
-/* Reads the settings of a row into the output's options, in which zero means the default. */
-static void read_settings(const iso_layer_config *config, const iso_setting *setting,
-                          iso_output_options *output)
+/* Stores the numbers of a list, each once and below ISO_SETTING_BITS_END, as a set. */
+static void read_bits(const iso_layer_config *config, const iso_setting *setting, void *values)
+{
+    double number[ISO_SETTING_BITS_END];
+    const char *key = iso_setting_keras(setting);
+    int count = list(config, key, number, ISO_SETTING_BITS_END);
+    uint64_t bits = 0;
+    for (int i = 0; i < count; i++) {
+        bool whole = number[i] >= 0 && number[i] < ISO_SETTING_BITS_END && number[i] == floor(number[i]);
+        if (!whole || bits >> (int)number[i] & 1) {
+            config->refuse(config, key, "whole numbers from 0 to 52, each once");
+            return;
+        }
+        bits |= (uint64_t)1 << (int)number[i];
+    }
+    if (count < 0)
+        config->refuse(config, key, "whole numbers from 0 to 52, each once");
+    iso_setting_set(setting, values, (double)bits);
+}
+
+/* null is none of the words. */
+static void read_choice(const iso_keras_arguments *arguments, const iso_setting *setting, bool needed,
+                        void *values)
+{
+    const iso_layer_config *config = &arguments->config;
+    const char *key = iso_setting_keras(setting);
+    const json_t *given = json_object_get(arguments->members, key);
+    const char *word = config->text(config, key);
+    iso_text words = {0};
+    for (int i = 0; setting->words[i]; i++) {
+        if (word && strcmp(word, setting->words[i]) == 0) {
+            iso_setting_set(setting, values, i);
+            return;
+        }
+        iso_text_add(&words, "%s'%s'", i ? ", " : "", setting->words[i]);
+    }
+    if (given || needed)
+        config->refuse(config, key, iso_text_get(&words));
+    iso_text_free(&words);
+}
+
+static bool is_whole(double value, double least)
+{
+    return value >= least && value <= INT_MAX && value == floor(value);
+}
+
+static void read_number(const iso_layer_config *config, const iso_setting *setting, void *values)
+{
+    const char *key = iso_setting_keras(setting);
+    bool nullable = setting->kind == ISO_SETTING_INDEX || setting->kind == ISO_SETTING_NULLABLE ||
+                    setting->kind == ISO_SETTING_OPTIONAL;
+    bool flag = setting->kind == ISO_SETTING_FLAG || setting->kind == ISO_SETTING_NOT;
+    double all[2], value = setting->fallback;
+    int count = config->numbers(config, key, all, 2);
+    if (count == 0 && nullable)
+        return;
+    value = count > 0 ? all[0] : value;
+    if (count > 1)
+        config->refuse(config, key, "one number");
+    else if (setting->kind == ISO_SETTING_INT && !is_whole(value, setting->fallback > 0))
+        config->refuse(config, key,
+                       setting->fallback > 0 ? "a whole number from 1" : "a whole number from 0");
+    else if (setting->kind == ISO_SETTING_INDEX && !is_whole(value, -INT_MAX))
+        config->refuse(config, key, "a whole number, or null");
+    else
+        iso_setting_set(setting, values, flag ? value : explicit_zero(value));
+}
+
+/* Reads the settings of a row into the struct of options in which they are, where zero means the default. needs: one
+ * that must be there; NULL: none. */
+static void read_settings(const iso_keras_arguments *arguments, const iso_setting *setting, const char *needs,
+                          void *values)
 {
     for (; setting && setting->name; setting++) {
-        const char *key = iso_setting_keras(setting);
-        double value = number(config, key, setting->fallback), all[2];
-        if (config->numbers(config, key, all, 2) > 1)
-            config->refuse(config, key, "one number");
-        else if (setting->kind == ISO_SETTING_INT && !(value >= 1 && value <= INT_MAX && value == (int)value))
-            config->refuse(config, key, "a whole number from 1");
+        bool needed = needs && strcmp(needs, setting->name) == 0;
+        if (setting->kind == ISO_SETTING_CHOICE)
+            read_choice(arguments, setting, needed, values);
+        else if (setting->kind == ISO_SETTING_BITS)
+            read_bits(&arguments->config, setting, values);
         else
-            iso_setting_set(setting, output, explicit_zero(value));
+            read_number(&arguments->config, setting, values);
     }
 }
 
-static void read_loss_config(const iso_layer_config *config, iso_output_options *output)
+static void read_loss_config(const iso_keras_arguments *arguments, iso_output_options *output)
 {
+    const iso_layer_config *config = &arguments->config;
     const iso_loss_type *type = iso_loss_type_of(output->loss);
     const char *reduction = config->text(config, "reduction");
     if (reduction && strcmp(reduction, "sum_over_batch_size") != 0)
@@ -231,7 +300,7 @@ static void read_loss_config(const iso_layer_config *config, iso_output_options 
         config->refuse(config, "axis", "-1");
     if (type->logits && number(config, "from_logits", 0) != 0)
         output->loss = iso_loss_with_logits(output->loss);
-    read_settings(config, type->row.setting, output);
+    read_settings(arguments, type->row.setting, NULL, output);
 }
 
 static iso_status read_loss(iso_keras_reader *reader, const json_t *value, iso_output_options *output)
@@ -246,53 +315,11 @@ static iso_status read_loss(iso_keras_reader *reader, const json_t *value, iso_o
     ISO_TRY(iso_loss_find(name, &read.loss));
     ISO_TRY(iso_keras_arguments_begin(&arguments));
     if (arguments.members)
-        read_loss_config(&arguments.config, &read);
+        read_loss_config(&arguments, &read);
     ISO_TRY(iso_keras_arguments_end(&arguments, ISO_OK));
     *output = read;
 done:
     return status;
-}
-
-static bool has_setting(const iso_metric_type *type, const iso_setting *setting)
-{
-    const iso_setting *own = type ? type->row.setting : NULL;
-    while (own && own->name && own->offset != setting->offset)
-        own++;
-    return own && own->name;
-}
-
-/* The name of the first of these metrics that has this setting; NULL: none has. names NULL: they have no names. */
-static const char *first_with(const iso_metric *metrics, const char *const *names,
-                              const iso_output_options *output, const iso_shape *prediction,
-                              const iso_setting *setting)
-{
-    for (int i = 0; i < ISO_MAX_METRICS && metrics[i] != ISO_METRIC_NONE; i++)
-        if (has_setting(iso_metric_type_of(iso_metric_for_loss(metrics[i], output->loss, prediction)),
-                        setting))
-            return names && names[i] ? names[i] : iso_metric_title(metrics[i]);
-    return NULL;
-}
-
-/* All metrics of an output share their settings: those of another metric, in `read`, must be the same. */
-static iso_status set_settings(iso_keras_reader *reader, const iso_shape *prediction, iso_metric metric,
-                               const char *title, const iso_output_options *read, iso_output_options *output)
-{
-    const iso_metric_type *type = iso_metric_type_of(iso_metric_for_loss(metric, output->loss, prediction));
-    for (const iso_setting *setting = type->row.setting; setting && setting->name; setting++) {
-        double value = iso_setting_option(setting, read);
-        double theirs = iso_setting_option(setting, output);
-        const char *other = first_with(output->metrics, output->metric_names, output, prediction, setting);
-        if (!other)
-            other = first_with(output->weighted_metrics, NULL, output, prediction, setting);
-        if (other && value != theirs)
-            return iso_keras_refuse(
-                reader,
-                "the metric '%.80s' has %s = %.9g, and '%.80s' of the same output has %.9g; all metrics of "
-                "an output have the same",
-                title ? title : iso_metric_title(metric), setting->name, value, other, theirs);
-        iso_setting_set(setting, output, explicit_zero(value));
-    }
-    return ISO_OK;
 }
 
 /* The name of a metric in Keras: the text, the name of its function, or the name in its object. */
@@ -304,13 +331,35 @@ static const char *title_of(const json_t *value)
                                     : iso_keras_text(config, "name");
 }
 
-/* Reads a metric of an output into the end of one of its lists. names NULL: the list has no names. */
-static iso_status read_metric(iso_keras_reader *reader, const json_t *value, iso_tensor *prediction,
-                              iso_metric *list_end, const char **names_end, iso_output_options *output)
+/* Confusion matrices of the IoU metrics are whole numbers, unless their type is another. */
+static void check_type(const iso_keras_arguments *arguments, const iso_metric_type *type)
+{
+    const char *dtype = iso_keras_text(arguments->members, "dtype");
+    if (type->whole_weights && dtype && strncmp(dtype, "int", 3) != 0)
+        arguments->config.refuse(&arguments->config, "dtype", "'int'");
+}
+
+static iso_status read_metric_settings(iso_keras_arguments *arguments, const iso_metric_type *type,
+                                       iso_metric_settings *settings)
+{
+    iso_status status = iso_keras_arguments_begin(arguments);
+    if (status != ISO_OK)
+        return status;
+    check_type(arguments, type);
+    iso_keras_arguments_take(arguments, "dtype");
+    read_settings(arguments, type->row.setting, type->needs, settings);
+    if (number(&arguments->config, "axis", -1) != -1)
+        arguments->config.refuse(&arguments->config, "axis", "-1");
+    return iso_keras_arguments_end(arguments, ISO_OK);
+}
+
+/* Finds the metric and reads its settings. "accuracy" has none: Keras saves its name. */
+static iso_status read_metric(iso_keras_reader *reader, const json_t *value, iso_metric *metric,
+                              iso_metric_settings *settings)
 {
     char name[120], shown[160];
-    iso_metric metric;
-    iso_output_options read = {0};
+    iso_metric_settings read = {0};
+    iso_metric found;
     iso_keras_arguments arguments = {.reader = reader, .members = json_object_get(value, "config")};
     const char *type = iso_keras_text(value, "class_name");
     if (!identifier(value, name, sizeof name))
@@ -319,45 +368,37 @@ static iso_status read_metric(iso_keras_reader *reader, const json_t *value, iso
     if (type && strcmp(type, "Accuracy") == 0) /* the class compares for equality; the name chooses a class */
         return iso_keras_refuse(reader, "the metric of class Accuracy (values that are equal) is not "
                                         "supported; the name \"accuracy\" is");
-    iso_status status = iso_metric_find(name, &metric);
-    if (status != ISO_OK)
-        return status;
-    if (arguments.members) {
-        ISO_TRY(iso_keras_arguments_begin(&arguments));
-        iso_keras_arguments_take(&arguments, "dtype");
-        read_settings(&arguments.config, iso_metric_type_of(metric)->row.setting, &read);
-        ISO_TRY(iso_keras_arguments_end(&arguments, ISO_OK));
-    }
-    const char *title = title_of(value);
-    ISO_TRY(set_settings(reader, iso_tensor_shape(prediction), metric, title, &read, output));
-    *list_end = metric;
-    if (title && names_end)
-        *names_end = iso_graph_keep_text(iso_tensor_graph(prediction), title);
-    else if (title && strcmp(title, iso_metric_title(metric)) != 0)
-        iso_keras_warn(
-            reader,
-            "the weighted metric '%.80s' is called %s: only metrics without weights have names of their own",
-            title, iso_metric_title(metric));
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_metric_find(name, &found));
+    ISO_TRY(read_metric_settings(&arguments, iso_metric_type_of(found), &read));
+    *metric = found;
+    *settings = read;
 done:
     return status;
 }
 
-/* weighted: to those that use sample weights. Unknown metrics are omitted with a warning. */
-static void add_metrics(iso_keras_reader *reader, const json_t *value, iso_tensor *prediction, bool weighted,
-                        iso_output_options *output)
+/* One of an output's two lists of metrics. */
+typedef struct metric_list {
+    iso_metric *metric;
+    iso_metric_settings *settings;
+    const char **name;
+} metric_list;
+
+/* Unknown metrics are omitted with a warning. */
+static void add_metrics(iso_keras_reader *reader, const json_t *value, iso_graph *graph, metric_list *to)
 {
-    iso_metric *list = weighted ? output->weighted_metrics : output->metrics;
     int count = 0;
-    while (count < ISO_MAX_METRICS && list[count] != ISO_METRIC_NONE)
+    while (count < ISO_MAX_METRICS && to->metric[count] != ISO_METRIC_NONE)
         count++;
     for (size_t i = 0; json_is_array(value) && i < json_array_size(value); i++)
-        add_metrics(reader, json_array_get(value, i), prediction, weighted, output);
+        add_metrics(reader, json_array_get(value, i), graph, to);
     if (!json_is_string(value) && !json_is_object(value))
         return;
     if (count == ISO_MAX_METRICS)
         iso_keras_warn(reader, "more than %d metrics; the others are left out", ISO_MAX_METRICS);
-    else if (read_metric(reader, value, prediction, &list[count],
-                         weighted ? NULL : &output->metric_names[count], output) != ISO_OK)
+    else if (read_metric(reader, value, &to->metric[count], &to->settings[count]) == ISO_OK)
+        to->name[count] = title_of(value) ? iso_graph_keep_text(graph, title_of(value)) : NULL;
+    else
         leave_out(reader, "a metric", "");
 }
 
@@ -387,10 +428,12 @@ static void read_output(iso_keras_reader *reader, const json_t *compile, iso_mod
         leave_out(reader, "the loss", "--loss");
     if (json_is_number(weight))
         read->loss_weight = explicit_zero(json_number_value(weight));
-    iso_tensor *prediction = iso_model_output_at(model, output);
-    add_metrics(reader, for_output(model, json_object_get(compile, "metrics"), output), prediction, false,
-                read);
-    add_metrics(reader, weighted, prediction, true, read);
+    iso_graph *graph = iso_model_graph(model);
+    metric_list plain = {read->metrics, read->metric_settings, read->metric_names};
+    metric_list with_weights = {read->weighted_metrics, read->weighted_metric_settings,
+                                read->weighted_metric_names};
+    add_metrics(reader, for_output(model, json_object_get(compile, "metrics"), output), graph, &plain);
+    add_metrics(reader, weighted, graph, &with_weights);
 }
 
 /* Stores the name of an unsupported optimizer, and in parentheses the reason if the class is not the reason:

@@ -66,11 +66,11 @@ static json_t *optimizer_json(const iso_optimizer *optimizer)
 /* ---- losses and metrics ---- */
 
 /* The settings of a row, or their defaults. */
-static void add_settings(json_t *config, const iso_setting *own, const iso_output_options *output)
+static void add_settings(json_t *config, const iso_setting *own, const void *values)
 {
     for (; own && own->name; own++)
         json_object_set_new(config, iso_setting_keras(own),
-                            iso_setting_json(own, iso_setting_option(own, output)));
+                            iso_setting_json(own, iso_setting_option(own, values)));
 }
 
 static json_t *loss_json(iso_model *model, int index)
@@ -87,7 +87,7 @@ static json_t *loss_json(iso_model *model, int index)
 }
 
 /* name NULL: the default one. */
-static json_t *metric_json(iso_metric metric, const char *name, const iso_output_options *output,
+static json_t *metric_json(iso_metric metric, const char *name, const iso_metric_settings *settings,
                            iso_dtype precision)
 {
     const iso_metric_type *type = iso_metric_type_of(metric);
@@ -98,17 +98,17 @@ static json_t *metric_json(iso_metric metric, const char *name, const iso_output
         return json_string(known ? known : iso_metric_title(metric));
     }
     json_t *config = json_pack("{s: s, s: s}", "name", name ? name : iso_metric_title(metric), "dtype",
-                               iso_dtype_name(precision));
-    add_settings(config, type->row.setting, output);
+                               type->whole_weights ? "int" : iso_dtype_name(precision));
+    add_settings(config, type->row.setting, settings);
     return iso_keras_object("keras.metrics", type->row.keras, config);
 }
 
-static json_t *metric_list(const iso_metric *list, const char *const *names, const iso_output_options *output,
-                           iso_dtype precision)
+static json_t *metric_list(const iso_metric *list, const char *const *names,
+                           const iso_metric_settings *settings, iso_dtype precision)
 {
     json_t *out = json_array();
     for (int i = 0; i < ISO_MAX_METRICS && list[i] != ISO_METRIC_NONE; i++) {
-        json_t *metric = metric_json(list[i], names ? names[i] : NULL, output, precision);
+        json_t *metric = metric_json(list[i], names[i], &settings[i], precision);
         if (metric)
             json_array_append_new(out, metric);
     }
@@ -183,13 +183,14 @@ static iso_dtype precision_of(iso_model *model)
 static json_t *metrics_of(iso_model *model, int index)
 {
     const iso_output_options *output = iso_model_compiled_output(model, index);
-    return metric_list(output->metrics, output->metric_names, output, precision_of(model));
+    return metric_list(output->metrics, output->metric_names, output->metric_settings, precision_of(model));
 }
 
 static json_t *weighted_metrics_of(iso_model *model, int index)
 {
     const iso_output_options *output = iso_model_compiled_output(model, index);
-    return metric_list(output->weighted_metrics, NULL, output, precision_of(model));
+    return metric_list(output->weighted_metrics, output->weighted_metric_names,
+                       output->weighted_metric_settings, precision_of(model));
 }
 
 static bool weighs(iso_model *model)

@@ -17,11 +17,18 @@ double iso_setting_get(const iso_setting *setting, const void *values)
     switch (setting->kind) {
     case ISO_SETTING_REAL:
     case ISO_SETTING_OPTIONAL:
+    case ISO_SETTING_NULLABLE:
         return *(const double *)(const void *)member;
     case ISO_SETTING_COUNT:
         return (double)*(const int64_t *)(const void *)member;
     case ISO_SETTING_INT:
+    case ISO_SETTING_INDEX:
+    case ISO_SETTING_CHOICE:
         return *(const int *)(const void *)member;
+    case ISO_SETTING_BITS:
+        return (double)*(const uint64_t *)(const void *)member;
+    case ISO_SETTING_NOT:
+        return !*(const bool *)member;
     case ISO_SETTING_FLAG:
         break;
     }
@@ -31,7 +38,16 @@ double iso_setting_get(const iso_setting *setting, const void *values)
 double iso_setting_option(const iso_setting *setting, const void *options)
 {
     double value = iso_setting_get(setting, options);
-    return setting->kind == ISO_SETTING_FLAG ? value : iso_option_number(value, setting->fallback);
+    switch (setting->kind) {
+    case ISO_SETTING_NULLABLE:
+    case ISO_SETTING_INDEX:
+    case ISO_SETTING_BITS:
+    case ISO_SETTING_FLAG:
+    case ISO_SETTING_NOT:
+        return value;
+    default:
+        return iso_option_number(value, setting->fallback);
+    }
 }
 
 static double row_within(double value, double most)
@@ -45,16 +61,25 @@ void iso_setting_set(const iso_setting *setting, void *values, double value)
     switch (setting->kind) {
     case ISO_SETTING_REAL:
     case ISO_SETTING_OPTIONAL:
+    case ISO_SETTING_NULLABLE:
         *(double *)(void *)member = value;
         break;
     case ISO_SETTING_COUNT:
         *(int64_t *)(void *)member = (int64_t)row_within(value, 0x1p53);
         break;
     case ISO_SETTING_INT:
-        *(int *)(void *)member = (int)row_within(value, INT_MAX);
+    case ISO_SETTING_INDEX:
+    case ISO_SETTING_CHOICE:
+        *(int *)(void *)member = value == ISO_ZERO ? ISO_ZERO : (int)row_within(value, INT_MAX);
+        break;
+    case ISO_SETTING_BITS:
+        *(uint64_t *)(void *)member = (uint64_t)row_within(value > 0 ? value : 0, 0x1p53);
         break;
     case ISO_SETTING_FLAG:
         *(bool *)member = value != 0;
+        break;
+    case ISO_SETTING_NOT:
+        *(bool *)member = value == 0;
         break;
     }
 }
@@ -62,7 +87,7 @@ void iso_setting_set(const iso_setting *setting, void *values, double value)
 void iso_settings_zero(const iso_setting *settings, void *values)
 {
     for (const iso_setting *setting = settings; setting->name; setting++)
-        if (setting->kind != ISO_SETTING_FLAG && iso_setting_get(setting, values) == ISO_ZERO)
+        if (iso_setting_get(setting, values) == ISO_ZERO)
             iso_setting_set(setting, values, 0);
 }
 

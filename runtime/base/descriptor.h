@@ -23,30 +23,38 @@ typedef enum iso_setting_kind {
     ISO_SETTING_OPTIONAL, /* double; 0: none, which is null in Keras's files */
     ISO_SETTING_COUNT,    /* int64_t */
     ISO_SETTING_INT,      /* int */
+    ISO_SETTING_NULLABLE, /* double; 0: none, which is null in Keras's files; ISO_ZERO: 0 */
+    ISO_SETTING_INDEX,    /* int, likewise */
+    ISO_SETTING_CHOICE,   /* an enum or int: the number of one of the setting's words */
+    ISO_SETTING_BITS,     /* uint64_t: a set of numbers below ISO_SETTING_BITS_END, a list in Keras's files */
     ISO_SETTING_FLAG,     /* bool */
+    ISO_SETTING_NOT,      /* bool, whose opposite Keras has; the fallback is that of Keras's */
 } iso_setting_kind;
+
+enum { ISO_SETTING_BITS_END = 53 }; /* a set is a whole number that a double holds */
 
 /* A number that can be set, and the member of a struct that holds it. */
 typedef struct iso_setting {
     const char *name; /* NULL ends a list of settings */
     iso_setting_kind kind;
-    size_t offset;     /* of the member, in bytes */
-    double fallback;   /* the value if nothing is set, which is Keras's default */
-    const char *keras; /* its name in Keras; NULL: the same name */
+    size_t offset;            /* of the member, in bytes */
+    double fallback;          /* the value if nothing is set, which is Keras's default */
+    const char *keras;        /* its name in Keras; NULL: the same name */
+    const char *const *words; /* of a CHOICE, at their numbers, then NULL */
 } iso_setting;
 
-/* A setting that has the name of its member. kind: REAL, OPTIONAL, COUNT, INT or FLAG. */
+/* A setting that has the name of its member, and no words. */
 #define ISO_SETTING(type, kind, member, fallback)                                                            \
     {                                                                                                        \
-#member, ISO_SETTING_##kind, offsetof(type, member), fallback, NULL                                  \
+#member, ISO_SETTING_##kind, offsetof(type, member), fallback, NULL, NULL                            \
     }
 
 /* The name in Keras's files. */
 const char *iso_setting_keras(const iso_setting *setting);
-/* The member's value; values: the struct. */
+/* The member's value, as a number; values: the struct. */
 double iso_setting_get(const iso_setting *setting, const void *values);
-/* The same for a struct of options, in which zero means the default and ISO_ZERO the number zero. A flag
- * is returned as it is. */
+/* The same for a struct of options, in which zero means the default and ISO_ZERO the number zero. A flag, a set, a
+ * NULLABLE and an INDEX are returned as they are. */
 double iso_setting_option(const iso_setting *setting, const void *options);
 /* Stores the value into the member. A whole-number member gets it rounded toward zero and clamped to its
  * range. */

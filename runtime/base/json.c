@@ -1,9 +1,11 @@
 #include "runtime/base/json.h"
 
 #include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/options.h"
 #include "runtime/base/printable.h"
 
 static const char *name_of(double value)
@@ -25,6 +27,15 @@ void iso_json_add(iso_text *text, json_t *value, size_t flags)
     json_decref(value);
 }
 
+static json_t *list_of_bits(uint64_t bits)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < ISO_SETTING_BITS_END; i++)
+        if (bits >> i & 1)
+            json_array_append_new(list, json_integer(i));
+    return list;
+}
+
 json_t *iso_setting_json(const iso_setting *setting, double value)
 {
     switch (setting->kind) {
@@ -35,7 +46,16 @@ json_t *iso_setting_json(const iso_setting *setting, double value)
     case ISO_SETTING_COUNT:
     case ISO_SETTING_INT:
         return json_integer((json_int_t)value);
+    case ISO_SETTING_NULLABLE:
+        return value == 0 ? json_null() : json_real(value == ISO_ZERO ? 0 : value);
+    case ISO_SETTING_INDEX:
+        return value == 0 ? json_null() : json_integer(value == ISO_ZERO ? 0 : (json_int_t)value);
+    case ISO_SETTING_CHOICE:
+        return json_string(setting->words[(int)value]);
+    case ISO_SETTING_BITS:
+        return list_of_bits((uint64_t)value);
     case ISO_SETTING_FLAG:
+    case ISO_SETTING_NOT:
         break;
     }
     return json_boolean(value != 0);

@@ -258,6 +258,9 @@ ISO_API iso_tensor *iso_reduce_min(iso_tensor *x, const int *axes, int count, bo
 /* over all axes, to a scalar; accumulated in float64 */
 ISO_API iso_tensor *iso_sum(iso_tensor *x);
 ISO_API iso_tensor *iso_mean(iso_tensor *x);
+/* the sums of values [..., d] by index [...]: [count, d], row i of all values whose index is i. An index that is not
+ * an integer in 0 .. count - 1 is an error of the step */
+ISO_API iso_tensor *iso_segment_sum(iso_tensor *values, iso_tensor *index, int64_t count);
 /* index of the largest along an axis (the first of equals), ISO_I32 */
 ISO_API iso_tensor *iso_argmax(iso_tensor *x, int axis);
 /* true if a row's target is among the k largest of its predictions, as tf.math.in_top_k: [rows...,

@@ -100,11 +100,11 @@ static double stft(const iso_initializer *init, const iso_shape *shape, int64_t 
 /* ---- rows ---- */
 #define NUMBER(member, value, keras_name)                                                                    \
     {                                                                                                        \
-#member, ISO_SETTING_REAL, offsetof(iso_initializer, member), value, keras_name                      \
+#member, ISO_SETTING_REAL, offsetof(iso_initializer, member), value, .keras = keras_name             \
     }
 #define CHOICE(member)                                                                                       \
     {                                                                                                        \
-#member, ISO_SETTING_INT, offsetof(iso_initializer, member), 0, NULL                                 \
+#member, ISO_SETTING_INT, offsetof(iso_initializer, member), .fallback = 0                           \
     }
 static const iso_setting of_constant[] = {NUMBER(value, 0, NULL), {0}};
 static const iso_setting of_uniform[] = {NUMBER(low, -0.05, "minval"), NUMBER(high, 0.05, "maxval"), {0}};
@@ -112,10 +112,10 @@ static const iso_setting of_normal[] = {NUMBER(mean, 0, NULL), NUMBER(stddev, 0.
 static const iso_setting of_matrix[] = {NUMBER(scale, 1, "gain"), {0}};
 static const iso_setting of_scaling[] = {NUMBER(scale, 1, NULL), CHOICE(mode), CHOICE(distribution), {0}};
 static const iso_setting of_stft[] = {
-    {"side", ISO_SETTING_INT, offsetof(iso_initializer, stft.side), 0, NULL},
-    {"window", ISO_SETTING_INT, offsetof(iso_initializer, stft.window), 0, NULL},
-    {"periodic", ISO_SETTING_FLAG, offsetof(iso_initializer, stft.periodic), 0, NULL},
-    {"scaling", ISO_SETTING_INT, offsetof(iso_initializer, stft.scaling), 0, NULL},
+    {"side", ISO_SETTING_INT, offsetof(iso_initializer, stft.side), .fallback = 0},
+    {"window", ISO_SETTING_INT, offsetof(iso_initializer, stft.window), .fallback = 0},
+    {"periodic", ISO_SETTING_FLAG, offsetof(iso_initializer, stft.periodic), .fallback = 0},
+    {"scaling", ISO_SETTING_INT, offsetof(iso_initializer, stft.scaling), .fallback = 0},
     {0}};
 static const char *const sides[] = {"real", "imag", NULL};
 static const char *const windows[] = {"hann", "hamming", ISO_NO_CHOICE, NULL};

@@ -163,9 +163,24 @@ static iso_layout plain_layout(const iso_partitioner *p, const iso_tensor *tenso
     return layout;
 }
 
+/* The elements of all outputs; -1: one has a batch dimension. */
+static int64_t count_results(const iso_program_request *request)
+{
+    int64_t count = 0;
+    for (int i = 0; i < request->n_outputs; i++) {
+        const iso_shape *shape = &request->outputs[i]->shape;
+        if (shape->rank > 0 && shape->dim[0] == ISO_BATCH)
+            return -1;
+        iso_box whole = iso_box_whole(shape);
+        count += iso_box_count(&whole);
+    }
+    return count;
+}
+
 static iso_status finish_outputs(iso_partitioner *p, const iso_program_request *request)
 {
     iso_status status = ISO_OK;
+    p->program->n_results = count_results(request);
     for (int i = 0; i < request->n_outputs; i++) {
         iso_tensor *tensor = p->resolved[request->outputs[i]->id];
         if (!tensor)

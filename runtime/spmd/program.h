@@ -49,6 +49,7 @@ typedef struct iso_program {
     int input_value[ISO_MAX_FUNCTION_INPUTS];   /* -1: nothing reads it */
     int output_value[ISO_MAX_FUNCTION_OUTPUTS]; /* replicated values; with a request's `parts`: sharded as
                                                    they are */
+    int64_t n_results; /* elements of all outputs; -1: one of them has a batch dimension */
     int n_changes;
     iso_program_change *changes;
     int n_variables;             /* of the graph when the program was made */

@@ -12,15 +12,25 @@
 #include "runtime/graph/optimizers/rule.h"
 #include "runtime/graph/pending.h"
 #include "runtime/session/session.h"
+#include "runtime/train/loss.h"
 #include "runtime/train/model_impl.h"
 #include "runtime/train/state_impl.h"
 
-/* Copies the options of an output, with their texts, so that the graph owns them. */
-static iso_output_options keep_objective(iso_graph *graph, iso_output_options objective)
+/* Copies the options of an output, with their texts, so that the graph owns them, and fills in what follows from the
+ * output. */
+static iso_output_options keep_objective(iso_graph *graph, iso_output_options objective,
+                                         const iso_tensor *prediction)
 {
-    for (int i = 0; i < ISO_MAX_METRICS; i++)
+    const iso_shape *shape = iso_tensor_shape(prediction);
+    for (int i = 0; i < ISO_MAX_METRICS; i++) {
         if (objective.metric_names[i])
             objective.metric_names[i] = iso_graph_keep_text(graph, objective.metric_names[i]);
+        if (objective.weighted_metric_names[i])
+            objective.weighted_metric_names[i] =
+                iso_graph_keep_text(graph, objective.weighted_metric_names[i]);
+        iso_metric_complete(objective.metrics[i], &objective.metric_settings[i], shape);
+        iso_metric_complete(objective.weighted_metrics[i], &objective.weighted_metric_settings[i], shape);
+    }
     return objective;
 }
 
@@ -73,7 +83,8 @@ static void forget_compiled(iso_model *model)
 {
     model->compiled = model->weighted = model->evaluation_only = false;
     model->training = model->evaluation = NULL;
-    model->n_targets = model->n_values = model->n_results = 0;
+    model->n_targets = model->n_values = 0;
+    model->n_results = model->n_sums = 0;
     memset(model->parts + model->n_inputs, 0,
            sizeof model->parts - (size_t)model->n_inputs * sizeof *model->parts);
     model->n_parts = model->n_inputs;
@@ -172,9 +183,10 @@ static iso_status compile_build(iso_model *model, const iso_compile_options *opt
     model->optimizer.no_decay = NULL; /* lent */
     model->optimizer.rule = iso_optimizer_rule_find(optimizer.rule)->row.name;
     for (int i = 0; i < model->n_outputs; i++)
-        model->objective[i] = keep_objective(model->graph, iso_loss_graph_options(options, i));
+        model->objective[i] =
+            keep_objective(model->graph, iso_loss_graph_options(options, i), model->outputs[i]);
     ISO_TRY(iso_graph_error(model->graph));
-    model->n_results = results->count;
+    model->n_results = results->size;
 done:
     return status;
 }

@@ -24,12 +24,11 @@ typedef struct evaluation {
 static iso_status end_step(evaluation *e)
 {
     iso_context *ctx = iso_graph_context(e->model->graph);
-    double results[ISO_MAX_FUNCTION_OUTPUTS];
     iso_status status = ISO_OK;
-    ISO_TRY(iso_function_end_step(e->model->evaluation, results));
+    ISO_TRY(iso_function_end_step(e->model->evaluation, e->totals.results));
     if (!e->whole && iso_stop_requested(ctx))
         ISO_TRY(iso_stopped(ctx, NULL));
-    iso_totals_add(&e->totals, e->model, results, e->rows[0]);
+    iso_totals_add(&e->totals, e->model, e->totals.results, e->rows[0]);
     e->rows[0] = e->rows[--e->begun];
     if (e->progress && iso_progress_step(e->progress)) {
         iso_totals_read(&e->totals, e->model, e->values);
@@ -43,7 +42,10 @@ static iso_status pass(evaluation *e, iso_dataset *data)
 {
     iso_input_iterator iterator;
     int most = iso_function_is_async(e->model->evaluation) ? ISO_ASYNC_STEPS : 1;
-    iso_status status = ISO_OK;
+    iso_status status =
+        iso_agree(iso_graph_context(e->model->graph), iso_totals_create(e->model, &e->totals));
+    if (status != ISO_OK)
+        return status;
     iso_input_iterator_begin(&iterator, e->model, data, 0, iso_dataset_batches(data));
     for (const iso_batch *batch = iso_input_iterator_next(&iterator); batch;
          batch = iso_input_iterator_next(&iterator)) {
@@ -58,6 +60,7 @@ static iso_status pass(evaluation *e, iso_dataset *data)
     status = iso_agree(iso_graph_context(e->model->graph), iso_input_iterator_status(&iterator));
 done:
     iso_function_drop_steps(e->model->evaluation);
+    iso_totals_destroy(&e->totals);
     return status;
 }
 

@@ -64,6 +64,7 @@ static iso_status fit_prepare(iso_training *t)
         ISO_TRY(iso_model_check_data(t->model, t->options.validation, "fit's validation"));
     ISO_TRY(iso_progress_create(t->ctx, &t->progress, .verbose = t->options.verbose));
     ISO_TRY(iso_history_create(&t->history));
+    ISO_TRY(iso_totals_create(t->model, &t->totals));
     t->steps = t->options.steps_per_epoch ? t->options.steps_per_epoch : iso_dataset_batches(t->data);
     t->batch_begin = iso_callbacks_want(t->callbacks, ISO_BATCH_BEGIN);
     t->batch_end = iso_callbacks_want(t->callbacks, ISO_BATCH_END);
@@ -237,7 +238,7 @@ static iso_status save_and_stop(iso_training *t)
 
 static void read_values(iso_training *t)
 {
-    iso_totals_read(&t->cursor.totals, t->model, t->value);
+    iso_totals_read(&t->totals, t->model, t->value);
     t->state.logs = (iso_logs){t->model->n_values, t->name, t->value};
 }
 
@@ -262,11 +263,10 @@ static iso_status after_step(iso_training *t)
 /* Concludes the first step that has begun. */
 static iso_status end_step(iso_training *t, int64_t rows)
 {
-    double results[ISO_MAX_FUNCTION_OUTPUTS];
-    iso_status status = iso_function_end_step(t->model->training, results);
+    iso_status status = iso_function_end_step(t->model->training, t->totals.results);
     if (status != ISO_OK)
         return status;
-    iso_totals_add(&t->cursor.totals, t->model, results, rows);
+    iso_totals_add(&t->totals, t->model, t->totals.results, rows);
     return after_step(t);
 }
 
@@ -386,8 +386,10 @@ static iso_status run_epoch(iso_training *t)
     t->state.epoch = t->cursor.epoch;
     t->state.batch = t->cursor.batch;
     t->state.logs = (iso_logs){0, t->name, t->value};
-    if (t->cursor.batch == 0)
+    if (t->cursor.batch == 0) {
+        iso_totals_clear(&t->totals, t->model);
         ISO_TRY(call_and_agree(t, ISO_EPOCH_BEGIN));
+    }
     snprintf(title, sizeof title, "Epoch %d/%d", t->cursor.epoch + 1, t->options.epochs);
     iso_progress_begin(t->progress, t->options.epochs > 1 ? title : NULL, knows_steps(t) ? t->steps : 0,
                        t->cursor.batch);
@@ -397,7 +399,6 @@ static iso_status run_epoch(iso_training *t)
     if (t->cursor.batch == t->steps) { /* otherwise a callback has stopped it */
         t->cursor.epoch++;
         t->cursor.batch = 0;
-        t->cursor.totals = (iso_totals){{0}, {0}};
     }
     ISO_TRY(validate(t, &end));
     ISO_TRY(end_epoch(t));
@@ -477,6 +478,7 @@ static void clean_up(iso_training *t)
     iso_callbacks_destroy(t->callbacks);
     close_resumed(t);
     iso_progress_destroy(t->progress);
+    iso_totals_destroy(&t->totals);
     iso_training_end_replica_check(t);
     if (t->options.history)
         *t->options.history = t->history;

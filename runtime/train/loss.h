@@ -36,17 +36,24 @@ typedef struct iso_loss_type {
 /* A metric. Its function returns booleans or floats [batch, ...]; NULL if the graph has an error. The metric
  * is `last` of their mean over all rows. */
 typedef struct iso_metric_type {
-    iso_descriptor row;             /* settings: members of iso_output_options */
+    iso_descriptor row;             /* settings: members of iso_metric_settings */
     const char *keras_name, *title; /* iso_metric_keras_name, iso_metric_title */
     const char *alias;              /* another accepted name; NULL: none */
     bool less_is_better;
+    /* Fills in settings that follow from the shape of the predictions; NULL: there are none. */
+    void (*complete)(iso_metric_settings *settings, const iso_shape *prediction);
+    bool whole_weights; /* weights are cut to whole numbers */
+    const char
+        *needs; /* a setting of which Keras's default is several values, so that files must have another */
     /* Chooses the metric that replaces this one; NULL: this one is computed. */
     iso_metric (*choose)(iso_loss loss, const iso_shape *prediction);
     iso_tensor *(*function)(iso_tensor *y_true, iso_tensor *y_pred); /* targets in the predictions' shape */
     iso_tensor *(*build)(const iso_metric_options *options);         /* used if `function` is NULL */
-    /* The sums of a metric that is no mean over rows: it is the quotient of both; used if it is set. */
+    /* The sums of a metric that is no mean over rows: it is the quotient of both, or `value`; used if it is set. */
     iso_metric_sums (*sums)(const iso_metric_options *options);
     double (*last)(double mean); /* NULL: the mean is the metric */
+    /* The metric from the sums over all batches [count]; NULL: it is `last` of the quotient. settings: filled in. */
+    double (*value)(const iso_metric_settings *settings, const double *sums, int64_t count, double weight);
 } iso_metric_type;
 
 /* NULL outside the range. */
@@ -63,6 +70,14 @@ const char *iso_metric_spelling(iso_metric metric, const char *name);
  * shape (including the batch); other metrics stay. */
 iso_metric iso_metric_for_loss(iso_metric metric, iso_loss loss, const iso_shape *prediction);
 
+/* Fills in settings that follow from the shape of the predictions. */
+void iso_metric_complete(iso_metric metric, iso_metric_settings *settings, const iso_shape *prediction);
+/* The settings with the metric's defaults in place of zeros; INDEX settings stay. settings NULL: all zeros. */
+iso_metric_settings iso_metric_filled(const iso_metric_type *type, const iso_metric_settings *settings);
+/* iso_metric_result of a type; type NULL: of a mean. */
+double iso_metric_value(const iso_metric_type *type, const iso_metric_settings *settings, const double *sums,
+                        int64_t count, double weight);
+
 /* ---- the options of compile ---- */
 
 /* Converts between the options that hold for all outputs and the options of one output. */
@@ -70,7 +85,5 @@ iso_output_options iso_compile_common(const iso_compile_options *options);
 void iso_compile_set_common(iso_compile_options *options, const iso_output_options *common);
 /* Sets the settings of all losses to their defaults. */
 void iso_loss_reset_settings(iso_output_options *output);
-/* The same for metrics. */
-void iso_metric_reset_settings(iso_output_options *output);
 
 #endif

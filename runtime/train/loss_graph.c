@@ -33,7 +33,10 @@ typedef struct objectives {
     DO(metrics)                                                                                              \
     DO(weighted_metrics)                                                                                     \
     DO(custom_metrics)                                                                                       \
+    DO(weighted_metric_names)                                                                                \
     DO(metric_names)                                                                                         \
+    DO(metric_settings)                                                                                      \
+    DO(weighted_metric_settings)                                                                             \
     DO(target_dtype)                                                                                         \
     DO(target_shape)                                                                                         \
     ISO_OUTPUT_SETTINGS(DO)
@@ -75,6 +78,9 @@ iso_output_options iso_loss_graph_options(const iso_compile_options *options, in
     FALL_BACK(loss_weight)
     ISO_OUTPUT_SETTINGS(FALL_BACK)
     FALL_BACK_LIST(metric_names, own.metrics[0] == ISO_METRIC_NONE);
+    FALL_BACK_LIST(metric_settings, own.metrics[0] == ISO_METRIC_NONE);
+    FALL_BACK_LIST(weighted_metric_names, own.weighted_metrics[0] == ISO_METRIC_NONE);
+    FALL_BACK_LIST(weighted_metric_settings, own.weighted_metrics[0] == ISO_METRIC_NONE);
     FALL_BACK_LIST(metrics, own.metrics[0] == ISO_METRIC_NONE);
     FALL_BACK_LIST(weighted_metrics, own.weighted_metrics[0] == ISO_METRIC_NONE);
     FALL_BACK_LIST(custom_metrics, !own.custom_metrics[0].function && !own.custom_metrics[0].name);
@@ -189,10 +195,12 @@ static iso_tensor *build_total(objectives *all)
 
 /* ---- reported values ---- */
 
-static int loss_graph_put(iso_results *list, iso_tensor *tensor)
+/* Returns the place of the tensor's first element among the results of a step. */
+static int64_t loss_graph_put(iso_results *list, iso_tensor *tensor, int64_t count)
 {
-    list->tensors[list->count] = tensor;
-    return list->count++;
+    list->tensors[list->count++] = tensor;
+    list->size += count;
+    return list->size - count;
 }
 
 static bool name_used(const iso_model *model, const char *name)
@@ -203,8 +211,8 @@ static bool name_used(const iso_model *model, const char *name)
     return false;
 }
 
-/* Adds a reported value "<prefix>_<name>"; how: `mean` or `last` set. If the name is taken, a weighted metric
- * is called "weighted_<name>"; if that is taken too, a number is appended, as in Keras. */
+/* Adds a reported value "<prefix>_<name>"; how: `mean`, or `type` and `settings`. If the name is taken, a
+ * weighted metric is called "weighted_<name>"; if that is taken too, a number is appended, as in Keras. */
 static void loss_graph_add_value(objectives *all, const char *prefix, const char *name, bool weighted,
                                  iso_metric_sums sums, iso_value_rule how)
 {
@@ -232,9 +240,12 @@ static void loss_graph_add_value(objectives *all, const char *prefix, const char
     iso_value_rule *rule = &model->values[model->n_values];
     *rule = how;
     memcpy(rule->name, text, sizeof text);
-    rule->sum = loss_graph_put(list, sums.sum);
-    rule->weight = sums.weight ? loss_graph_put(list, sums.weight) : -1;
+    rule->count = iso_tensor_shape(sums.sum)->rank > 0 ? iso_tensor_shape(sums.sum)->dim[0] : 1;
+    rule->sum = loss_graph_put(list, sums.sum, rule->count);
+    rule->weight = sums.weight ? loss_graph_put(list, sums.weight, 1) : -1;
     rule->per_row = sums.per_row;
+    rule->at = model->n_sums;
+    model->n_sums += rule->count;
     model->value_name[model->n_values++] = rule->name;
 }
 
@@ -244,18 +255,17 @@ static void add_loss(objectives *all, const char *prefix, iso_tensor *loss)
                          (iso_value_rule){.mean = true});
 }
 
-/* Adds metrics. As in Keras, a value has the name by which its metric was requested. names NULL: the default names.
- */
+/* Adds metrics. As in Keras, a value has the name by which its metric was requested. */
 static void add_metrics(objectives *all, const objective *o, const iso_metric *metrics,
-                        const char *const *names, iso_tensor *weights)
+                        const iso_metric_settings *settings, const char *const *names, iso_tensor *weights)
 {
     for (int i = 0; i < ISO_MAX_METRICS && metrics[i] != ISO_METRIC_NONE; i++) {
         iso_metric metric = iso_metric_for_loss(metrics[i], o->options.loss, iso_tensor_shape(o->output));
         iso_metric_sums sums =
-            iso_metric_build(metric, o->target, o->output, weights, o->options.top_k, o->options.threshold);
-        const char *title = names && names[i] ? names[i] : iso_metric_title(metrics[i]);
+            iso_metric_build(metric, o->target, o->output, weights, .settings = settings[i]);
+        const char *title = names[i] ? names[i] : iso_metric_title(metrics[i]);
         loss_graph_add_value(all, o->prefix, title, weights != NULL, sums,
-                             (iso_value_rule){.last = iso_metric_type_of(metric)->last});
+                             (iso_value_rule){.type = iso_metric_type_of(metric), .settings = settings[i]});
     }
 }
 
@@ -286,9 +296,12 @@ static void add_values(objectives *all, iso_tensor *total)
         if (all->of[i].loss)
             add_loss(all, all->of[i].prefix, all->of[i].loss);
     for (int i = 0; i < all->count; i++)
-        add_metrics(all, &all->of[i], all->of[i].options.metrics, all->of[i].options.metric_names, NULL);
+        add_metrics(all, &all->of[i], all->of[i].options.metrics, all->of[i].options.metric_settings,
+                    all->of[i].options.metric_names, NULL);
     for (int i = 0; i < all->count; i++)
-        add_metrics(all, &all->of[i], all->of[i].options.weighted_metrics, NULL, all->of[i].weights);
+        add_metrics(all, &all->of[i], all->of[i].options.weighted_metrics,
+                    all->of[i].options.weighted_metric_settings, all->of[i].options.weighted_metric_names,
+                    all->of[i].weights);
     for (int i = 0; i < all->count; i++)
         add_custom_metrics(all, &all->of[i]);
     check_values(all);

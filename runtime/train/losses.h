@@ -80,17 +80,59 @@ ISO_API const char *iso_metric_title(iso_metric metric);
 /* Accepts both names. ISO_INVALID suggests the nearest one. */
 ISO_API iso_status iso_metric_find(const char *name, iso_metric *metric);
 
+/* The curve whose area AUC is: the true positives' rate by the false positives' rate, precision by recall, and
+ * precision gain by recall gain (Flach and Kull 2015). */
+typedef enum iso_auc_curve { ISO_CURVE_ROC = 0, ISO_CURVE_PR, ISO_CURVE_PRGAIN } iso_auc_curve;
+/* The heights between two points of the curve: their mean (of precision: Davis and Goadrich 2006), the larger
+ * one, the smaller one. */
+typedef enum iso_auc_summation {
+    ISO_SUMMATION_INTERPOLATION = 0,
+    ISO_SUMMATION_MAJORING,
+    ISO_SUMMATION_MINORING,
+} iso_auc_summation;
+/* How F-scores of classes become one number. Keras's default, a number for each class, does not exist here. */
+typedef enum iso_average { ISO_AVERAGE_MACRO = 0, ISO_AVERAGE_MICRO, ISO_AVERAGE_WEIGHTED } iso_average;
+/* How R2 scores of the predicted numbers become one. */
+typedef enum iso_aggregation {
+    ISO_AGGREGATION_UNIFORM = 0,
+    ISO_AGGREGATION_VARIANCE_WEIGHTED
+} iso_aggregation;
+
+/* The settings of one metric. Zero means Keras's default, ISO_ZERO the number zero; each metric reads its own. */
+typedef struct iso_metric_settings {
+    int top_k; /* of top-k metrics: 5; of precision and recall, whose other predictions do not count: none */
+    double threshold;   /* 0.5; of F-scores: none, the largest prediction of a row counts */
+    int class_id;       /* the only class that counts; 0: all; ISO_ZERO: class 0 */
+    int num_thresholds; /* of AUC and its like: 200, evenly between 0 and 1 */
+    iso_auc_curve curve;
+    iso_auc_summation summation_method;
+    bool from_logits;        /* AUC takes the sigmoid of predictions */
+    bool multi_label;        /* AUC is the mean of the areas of all classes; y_pred: [batch, classes] */
+    double value;            /* of a metric at a value: that of the other one; required */
+    int num_classes;         /* of the IoU metrics; required, unless y_pred has a dimension of classes */
+    uint64_t target_classes; /* of IoU: bit i is class i, below 53; required, but of BinaryIoU 0: both */
+    int ignore_class;        /* of the IoU metrics: targets that do not count; 0: none; ISO_ZERO: class 0 */
+    /* Of IoU and MeanIoU: a last dimension has a number for each class, and the class is that of the largest. */
+    bool dense_y_true, dense_y_pred;
+    bool sparse_y_pred; /* of OneHotIoU, OneHotMeanIoU: the predictions are classes */
+    iso_average average;
+    double beta; /* of FBetaScore: 1 */
+    iso_aggregation class_aggregation;
+    int num_regressors; /* of R2Score, adjusted for so many independent variables: 0, not adjusted */
+} iso_metric_settings;
+
 typedef struct iso_metric_options {
     char begin_;
     iso_metric metric;
     iso_tensor *y_true, *y_pred;
     iso_tensor *weights; /* NULL: each value has weight 1 */
-    int k;               /* for top-k; 5 */
-    double threshold;    /* for binary accuracy, precision and recall; 0.5 */
+    iso_metric_settings settings;
 } iso_metric_options;
 /* A metric of one batch: the sum of its values times weights, and the sum of the weights, both scalars. Over
  * several batches it is iso_metric_result of the added sums. Without weights `weight` is NULL, and each row
- * counts as `per_row` values; but precision and recall always have a `weight`, the values that count. */
+ * counts as `per_row` values; but precision and recall always have a `weight`, the values that count. Metrics
+ * that are no quotient of two sums (AUC, the IoU metrics, F-scores, R2) have several: `sum` is a vector [n] of
+ * ISO_F64. */
 typedef struct iso_metric_sums {
     iso_tensor *sum, *weight;
     double per_row;
@@ -98,9 +140,12 @@ typedef struct iso_metric_sums {
 ISO_API iso_metric_sums iso_metric_build_with(const iso_metric_options *options, size_t size);
 #define iso_metric_build(...) iso_metric_build_with(ISO_OPTIONS(iso_metric_options, __VA_ARGS__))
 
-/* The metric's value: its last step (the root of RootMeanSquaredError), applied once to the mean, sum /
- * weight. 0 / 0 is 0. Local. */
-ISO_API double iso_metric_result(iso_metric metric, double sum, double weight);
+/* The metric's value. settings: those of iso_metric_build, NULL: defaults; sums: [count], the elements of `sum`
+ * added over the batches; weight: those of `weight`, or per_row for each row. Of one sum it is the metric's last
+ * step (the root of RootMeanSquaredError), applied once to the mean, sum / weight, with 0 / 0 = 0. NaN: the
+ * metric has not so many sums. Local. */
+ISO_API double iso_metric_result(iso_metric metric, const iso_metric_settings *settings, const double *sums,
+                                 int64_t count, double weight);
 
 #ifdef __cplusplus
 }

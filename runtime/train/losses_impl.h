@@ -11,6 +11,7 @@
 #include "runtime/train/losses/list.h"
 
 #define ISO_LOSS_EPSILON 1e-7 /* keras.config.epsilon() */
+enum { ISO_MAX_THRESHOLDS = 1 << 20, ISO_MAX_IOU_CLASSES = 1 << 16 };
 
 /* Brings targets to the shape and type of the predictions; either may have or lack a last dimension of 1. If
  * they do not fit: false, and an error in the graph that names both shapes. */
@@ -40,7 +41,20 @@ bool iso_metric_takes_values(const iso_metric_options *options);
 bool iso_metric_takes_distributions(const iso_metric_options *options, const iso_metric_type *sparse);
 /* The sums of a metric's values, [batch, ...] (NULL: the graph is broken), with or without weights. */
 iso_metric_sums iso_metric_sum_values(iso_tensor *values, iso_tensor *weights);
-/* `last` (NULL: none) of sum / weight. A weight of 0 gives a mean of 0, as in Keras. */
-double iso_metric_last_step(double (*last)(double mean), double sum, double weight);
+/* A vector of sums [n], ISO_F64, of the elements of these tensors, one after the other. */
+iso_tensor *iso_metric_join(iso_tensor *const *sums, int count);
+/* Brings weights to a float64 tensor in the values' shape; weights NULL: ones. */
+iso_tensor *iso_metric_weights(iso_tensor *weights, iso_tensor *values);
+/* 1 in float64 where a condition holds. */
+iso_tensor *iso_metric_ones(iso_tensor *condition);
+/* A number of x's type. */
+iso_tensor *iso_metric_number(iso_tensor *x, double value);
+/* x: [...] -> [..., 1] */
+iso_tensor *iso_metric_column(iso_tensor *x);
+/* Leaves of these tensors [batch, ..., classes] only the class that the settings name, if they name one. False,
+ * and an error in the graph: there is no such class. */
+bool iso_metric_select_class(const iso_metric_options *options, iso_tensor **const *tensors, int count);
+/* a / b, 0 if b is 0. */
+double iso_metric_quotient(double a, double b);
 
 #endif

@@ -79,13 +79,19 @@ iso_metric iso_metric_for_loss(iso_metric metric, iso_loss loss, const iso_shape
     return type && type->choose ? type->choose(loss, prediction) : metric;
 }
 
-void iso_metric_reset_settings(iso_output_options *output)
+void iso_metric_complete(iso_metric metric, iso_metric_settings *settings, const iso_shape *prediction)
 {
-    for (int i = 1; i < ISO_METRIC_COUNT; i++) {
-        const iso_setting *setting = types[i]->row.setting;
-        for (; setting && setting->name; setting++)
-            iso_setting_set(setting, output, 0);
-    }
+    const iso_metric_type *type = iso_metric_type_of(metric);
+    if (type && type->complete)
+        type->complete(settings, prediction);
+}
+
+iso_metric_settings iso_metric_filled(const iso_metric_type *type, const iso_metric_settings *settings)
+{
+    iso_metric_settings filled = settings ? *settings : (iso_metric_settings){0};
+    for (const iso_setting *s = type->row.setting; s && s->name; s++)
+        iso_setting_set(s, &filled, iso_setting_option(s, &filled));
+    return filled;
 }
 
 /* ---- targets ---- */
@@ -121,6 +127,67 @@ bool iso_metric_takes_values(const iso_metric_options *o)
                        iso_metric_name(o->metric), iso_shape_text(p, want, sizeof want),
                        iso_shape_text(t, have, sizeof have));
     return !labels;
+}
+
+/* ---- parts of metrics ---- */
+
+iso_tensor *iso_metric_ones(iso_tensor *condition)
+{
+    return iso_cast(condition, ISO_F64);
+}
+
+iso_tensor *iso_metric_number(iso_tensor *x, double value)
+{
+    return iso_number(iso_tensor_graph(x), iso_tensor_dtype(x), value);
+}
+
+iso_tensor *iso_metric_weights(iso_tensor *weights, iso_tensor *values)
+{
+    iso_tensor *of = weights ? iso_loss_fit_weights(iso_cast(weights, ISO_F64), iso_cast(values, ISO_F64))
+                             : iso_number(iso_tensor_graph(values), ISO_F64, 1);
+    return iso_broadcast_to(of, *iso_tensor_shape(values));
+}
+
+iso_tensor *iso_metric_join(iso_tensor *const *sums, int count)
+{
+    iso_tensor *flat[ISO_MAX_INPUTS];
+    for (int i = 0; i < count; i++)
+        flat[i] = iso_reshape_to(iso_cast(sums[i], ISO_F64), ISO_SHAPE(-1));
+    return count > 1 ? iso_concat(flat, count, 0) : flat[0];
+}
+
+iso_tensor *iso_metric_column(iso_tensor *x)
+{
+    iso_shape shape = *iso_tensor_shape(x);
+    shape.dim[shape.rank++] = 1;
+    return iso_reshape_to(x, shape);
+}
+
+bool iso_metric_select_class(const iso_metric_options *o, iso_tensor **const *tensors, int count)
+{
+    const iso_shape *shape = iso_tensor_shape(o->y_pred);
+    int64_t begin[ISO_MAX_RANK] = {0}, size[ISO_MAX_RANK];
+    const int last = shape->rank - 1, id = (int)iso_option_number(o->settings.class_id, 0);
+    if (!o->settings.class_id)
+        return true;
+    if (last < 1 || id < 0 || id >= shape->dim[last]) {
+        iso_graph_fail(iso_tensor_graph(o->y_pred),
+                       "the metric %s: class_id is %d, the predictions have %lld classes",
+                       iso_metric_name(o->metric), id, last < 1 ? 0LL : (long long)shape->dim[last]);
+        return false;
+    }
+    for (int d = 0; d < last - 1; d++) /* without the batch */
+        size[d] = -1;
+    begin[last - 1] = id;
+    size[last - 1] = 1;
+    for (int i = 0; i < count; i++)
+        *tensors[i] = iso_slice(*tensors[i], begin, size);
+    return true;
+}
+
+double iso_metric_quotient(double a, double b)
+{
+    return b == 0 ? 0 : a / b;
 }
 
 /* ---- values and their sums ---- */
@@ -175,21 +242,34 @@ iso_metric_sums iso_metric_build_with(const iso_metric_options *given, size_t si
                        (int)options.metric);
         return (iso_metric_sums){.per_row = 1};
     }
+    if (type->complete)
+        type->complete(&options.settings, iso_tensor_shape(options.y_pred));
     if (type->sums)
         return type->sums(&options);
     return iso_metric_sum_values(values_of(type, &options), options.weights);
 }
 
 /* NaN without a sign, so that it is not printed as -nan. */
-double iso_metric_last_step(double (*last)(double mean), double sum, double weight)
+double iso_metric_value(const iso_metric_type *type, const iso_metric_settings *settings, const double *sums,
+                        int64_t count, double weight)
 {
-    double mean = weight == 0 ? 0 : sum / weight, value = last ? last(mean) : mean;
+    double value = iso_metric_quotient(sums[0], weight);
+    if (type && type->value) {
+        iso_metric_settings filled = iso_metric_filled(type, settings);
+        value = type->value(&filled, sums, count, weight);
+    } else if (type && type->last) {
+        value = type->last(value);
+    }
     return isnan(value) ? NAN : value;
 }
 
-double iso_metric_result(iso_metric metric, double sum, double weight)
+double iso_metric_result(iso_metric metric, const iso_metric_settings *settings, const double *sums,
+                         int64_t count, double weight)
 {
     ISO_DEFAULT_MODES();
     const iso_metric_type *type = iso_metric_type_of(metric);
-    return iso_metric_last_step(type ? type->last : NULL, sum, weight);
+    bool one = !type || !type->value;
+    if (ISO_ANY_NULL(sums) || count < 1 || (one && count != 1))
+        return NAN;
+    return iso_metric_value(type, settings, sums, count, weight);
 }

@@ -347,18 +347,44 @@ const char *iso_model_value_name(const iso_model *model, int index)
     return index >= 0 && index < model->n_values ? model->value_name[index] : NULL;
 }
 
+iso_status iso_totals_create(const iso_model *model, iso_totals *totals)
+{
+    size_t sums = (size_t)model->n_sums, values = (size_t)model->n_values, results = (size_t)model->n_results;
+    double *block = iso_new((sums + values + results + 1) * sizeof *block);
+    if (!block)
+        return iso_no_memory("the sums of losses and metrics");
+    *totals = (iso_totals){block, block + sums, block + sums + values};
+    return ISO_OK;
+}
+
+void iso_totals_destroy(iso_totals *totals)
+{
+    iso_free(totals->sum);
+    *totals = (iso_totals){0};
+}
+
+void iso_totals_clear(iso_totals *totals, const iso_model *model)
+{
+    memset(totals->sum, 0, (size_t)(model->n_sums + model->n_values) * sizeof *totals->sum);
+}
+
 void iso_totals_add(iso_totals *totals, const iso_model *model, const double *results, int64_t rows)
 {
     for (int i = 0; i < model->n_values; i++) {
         const iso_value_rule *rule = &model->values[i];
-        double weight = rule->weight >= 0 ? results[rule->weight] : rule->per_row * (double)rows;
-        totals->sum[i] += rule->mean ? results[rule->sum] * (double)rows : results[rule->sum];
-        totals->weight[i] += weight;
+        for (int64_t k = 0; k < rule->count; k++) {
+            double sum = results[rule->sum + k];
+            totals->sum[rule->at + k] += rule->mean ? sum * (double)rows : sum;
+        }
+        totals->weight[i] += rule->weight >= 0 ? results[rule->weight] : rule->per_row * (double)rows;
     }
 }
 
 void iso_totals_read(const iso_totals *totals, const iso_model *model, double *values)
 {
-    for (int i = 0; i < model->n_values; i++)
-        values[i] = iso_metric_last_step(model->values[i].last, totals->sum[i], totals->weight[i]);
+    for (int i = 0; i < model->n_values; i++) {
+        const iso_value_rule *rule = &model->values[i];
+        values[i] = iso_metric_value(rule->type, &rule->settings, totals->sum + rule->at, rule->count,
+                                     totals->weight[i]);
+    }
 }

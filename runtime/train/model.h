@@ -76,9 +76,9 @@ typedef struct iso_output_options {
     iso_metric metrics[ISO_MAX_METRICS];
     iso_metric weighted_metrics[ISO_MAX_METRICS];
     iso_custom_metric custom_metrics[ISO_MAX_METRICS];
-    const char *metric_names[ISO_MAX_METRICS];
-    int top_k;
-    double threshold, label_smoothing, huber_delta;
+    const char *metric_names[ISO_MAX_METRICS], *weighted_metric_names[ISO_MAX_METRICS];
+    iso_metric_settings metric_settings[ISO_MAX_METRICS], weighted_metric_settings[ISO_MAX_METRICS];
+    double label_smoothing, huber_delta;
     iso_dtype target_dtype;
     iso_shape target_shape;
 } iso_output_options;
@@ -92,10 +92,10 @@ typedef struct iso_compile_options {
                                             Keras */
     iso_metric weighted_metrics[ISO_MAX_METRICS]; /* they use sample weights */
     iso_custom_metric custom_metrics[ISO_MAX_METRICS];
-    const char *metric_names[ISO_MAX_METRICS]; /* names of the metrics in logs and files; NULL: the default
-                                                  names */
-    int top_k;                                 /* for top-k metrics; 5 */
-    double threshold;                          /* for binary accuracy; 0.5 */
+    /* The names of .metrics[i] and of .weighted_metrics[i] in logs and files; NULL: the default names */
+    const char *metric_names[ISO_MAX_METRICS], *weighted_metric_names[ISO_MAX_METRICS];
+    /* The settings of .metrics[i] and of .weighted_metrics[i]: .metric_settings = {{.top_k = 3}} */
+    iso_metric_settings metric_settings[ISO_MAX_METRICS], weighted_metric_settings[ISO_MAX_METRICS];
     double label_smoothing;
     double huber_delta; /* 1 */
     /* Data sets have sample weights: after the targets either one component with a weight for each row, for

@@ -7,18 +7,22 @@
 #include "runtime/graph/savepoint.h"
 #include "runtime/train/model.h"
 
-/* A reported number: `last` of the sum over batches of results[sum], divided by the sum of results[weight];
- * if weight is negative, divided by per_row times the number of rows. */
+struct iso_metric_type;
+
+/* A reported number, from the sums over batches of results[sum] to results[sum + count - 1] and of
+ * results[weight]; if weight is negative, that is per_row times the number of rows. */
 typedef struct iso_value_rule {
     char name[ISO_MAX_NAME];
-    int sum, weight;
+    int64_t sum, count, weight;
+    int64_t at; /* of its first sum in iso_totals */
     double per_row;
-    bool mean;                   /* results[sum] is the batch's mean, weighted by `rows` */
-    double (*last)(double mean); /* NULL: the quotient is the value */
+    bool mean;                          /* results[sum] is the batch's mean, weighted by `rows` */
+    const struct iso_metric_type *type; /* NULL: the value is the quotient of the sums */
+    iso_metric_settings settings;
 } iso_value_rule;
 
-/* The settings of losses and metrics in iso_output_options and iso_compile_options. */
-#define ISO_OUTPUT_SETTINGS(DO) DO(top_k) DO(threshold) DO(label_smoothing) DO(huber_delta)
+/* The settings of losses in iso_output_options and iso_compile_options. */
+#define ISO_OUTPUT_SETTINGS(DO) DO(label_smoothing) DO(huber_delta)
 
 struct iso_model {
     iso_graph *graph;
@@ -45,7 +49,9 @@ struct iso_model {
     int64_t trained;         /* steps of iso_fit so far, including those of earlier runs */
     iso_function *training, *evaluation;
     iso_function *prediction[2]; /* of whole outputs, and of shards of them; made when first needed */
-    int n_values, n_results;
+    int n_values;
+    int64_t n_results,
+        n_sums; /* the elements of results of a step; of them those that are summed for a value */
     iso_value_rule values[ISO_MAX_VALUES];
     const char *value_name[ISO_MAX_VALUES];
 };
@@ -54,12 +60,16 @@ struct iso_model {
  * with. Local. */
 iso_status iso_model_check_learning_rate(const iso_model *model, const char *who);
 
-/* Running sums of the reported values. */
+/* Running sums of the reported values, and room for the results of a step. */
 typedef struct iso_totals {
-    double sum[ISO_MAX_VALUES], weight[ISO_MAX_VALUES];
+    double *sum, *weight, *results; /* [n_sums], [n_values], [n_results] of one block of memory */
 } iso_totals;
+/* Zeros. ISO_NO_MEMORY. */
+iso_status iso_totals_create(const iso_model *model, iso_totals *totals);
+void iso_totals_destroy(iso_totals *totals);
+void iso_totals_clear(iso_totals *totals, const iso_model *model);
 void iso_totals_add(iso_totals *totals, const iso_model *model, const double *results, int64_t rows);
-/* values[i] = last(sum / weight), with 0 / 0 = 0, as in Keras. */
+/* values[i] from the sums, with 0 / 0 = 0, as in Keras. */
 void iso_totals_read(const iso_totals *totals, const iso_model *model, double *values);
 
 /* ISO_INVALID if the model is not compiled or the data set's components do not fit it. Sample weights may be
@@ -76,6 +86,7 @@ iso_status iso_model_check_trains(const iso_model *model);
 typedef struct iso_results {
     iso_tensor *tensors[ISO_MAX_FUNCTION_OUTPUTS];
     int count;
+    int64_t size; /* elements of all */
 } iso_results;
 iso_status iso_loss_graph_build(iso_model *model, const iso_compile_options *options, iso_results *results,
                                 iso_tensor **loss);

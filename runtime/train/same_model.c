@@ -1,6 +1,7 @@
 /* Checks that all ranks compile the same model in the same way; if not, finds the first layer, variable or
  * setting that differs. */
 #include "runtime/graph/layer.h"
+#include "runtime/train/loss.h"
 #include "runtime/train/model_impl.h"
 
 #include <inttypes.h>
@@ -94,6 +95,14 @@ static void add_output(iso_text *facts, const iso_model *model, int output)
     ISO_OUTPUT_SETTINGS(ADD)
 }
 
+static void add_metric_settings(iso_text *facts, const iso_value_rule *rule)
+{
+    char of[ISO_MAX_NAME + 16];
+    snprintf(of, sizeof of, "metric '%s'", rule->name);
+    for (const iso_setting *s = rule->type ? rule->type->row.setting : NULL; s && s->name; s++)
+        add_number(facts, of, s->name, iso_setting_option(s, &rule->settings));
+}
+
 static void same_model_describe(const iso_model *model, iso_text *facts)
 {
     iso_text_add(facts, "the seed = %" PRIu64 "\n", iso_graph_seed(model->graph));
@@ -108,6 +117,8 @@ static void same_model_describe(const iso_model *model, iso_text *facts)
     for (int i = 0; i < model->n_values; i++)
         iso_text_add(facts, " %s", model->values[i].name);
     iso_text_add(facts, "\n");
+    for (int i = 0; i < model->n_values; i++)
+        add_metric_settings(facts, &model->values[i]);
 }
 
 iso_status iso_model_agree_same(const iso_model *model)

@@ -197,15 +197,22 @@ static json_t *data_of(const iso_training *t)
     return object;
 }
 
+/* Between two epochs: zeros. A value with several sums has a list of them. */
 static json_t *sums_of(const iso_training *t)
 {
-    json_t *names = json_array(), *object = json_object();
-    for (int i = 0; i < t->model->n_values; i++)
-        json_array_append_new(names, json_string(t->model->value_name[i]));
-    json_object_set_new(object, "names", names);
-    json_object_set_new(object, "sums", numbers(t->cursor.totals.sum, t->model->n_values));
-    json_object_set_new(object, "weights", numbers(t->cursor.totals.weight, t->model->n_values));
-    return object;
+    json_t *names = json_array(), *sums = json_array(), *weights = json_array();
+    bool begun = t->cursor.batch > 0;
+    for (int i = 0; i < t->model->n_values; i++) {
+        const iso_value_rule *rule = &t->model->values[i];
+        json_array_append_new(names, json_string(rule->name));
+        json_t *of = json_array();
+        for (int64_t k = 0; k < rule->count; k++)
+            json_array_append_new(of, iso_json_number(begun ? t->totals.sum[rule->at + k] : 0));
+        json_array_append_new(sums, rule->count > 1 ? json_incref(of) : json_incref(json_array_get(of, 0)));
+        json_decref(of);
+        json_array_append_new(weights, iso_json_number(begun ? t->totals.weight[i] : 0));
+    }
+    return json_pack("{s:o, s:o, s:o}", "names", names, "sums", sums, "weights", weights);
 }
 
 static iso_status write_callbacks(json_t *state, const iso_training *t)

@@ -148,14 +148,34 @@ done:
     return status;
 }
 
-static bool read_sums(const json_t *array, double *sums, int count)
+/* Reads a number, or a list of them. sums NULL: only checks them. */
+static bool read_sums(const json_t *value, double *sums, int64_t count)
 {
-    if (!json_is_array(array) || (int)json_array_size(array) != count)
+    double number;
+    bool list = json_is_array(value);
+    if (list ? (int64_t)json_array_size(value) != count : count != 1)
         return false;
-    for (int i = 0; i < count; i++)
-        if (!iso_json_get_number(json_array_get(array, (size_t)i), &sums[i]))
+    for (int64_t k = 0; k < count; k++) {
+        if (!iso_json_get_number(list ? json_array_get(value, (size_t)k) : value, &number))
             return false;
+        if (sums)
+            sums[k] = number;
+    }
     return true;
+}
+
+static iso_status check_running(const json_t *state)
+{
+    const json_t *running = json_object_get(state, "running"), *names = json_object_get(running, "names"),
+                 *sums = json_object_get(running, "sums"), *weights = json_object_get(running, "weights");
+    size_t count = json_array_size(names);
+    bool good = json_is_array(names) && count <= ISO_MAX_VALUES && json_array_size(sums) == count;
+    good = good && json_is_array(sums) && read_sums(weights, NULL, (int64_t)count);
+    for (size_t i = 0; good && i < count; i++) {
+        const json_t *of = json_array_get(sums, i);
+        good = read_sums(of, NULL, json_is_array(of) ? (int64_t)json_array_size(of) : 1);
+    }
+    return good ? ISO_OK : iso_error(ISO_INVALID, "its state has no running sums of the metrics");
 }
 
 /* Whether a value has a name that older versions logged: every accuracy was "accuracy". */
@@ -169,27 +189,33 @@ static bool is_old_name(const char *old, const char *name)
            strstr(name, "_accuracy") != NULL;
 }
 
-/* Running sums are matched by name. Metrics that are new begin in the middle of the epoch. */
-static iso_status read_running(const json_t *state, const iso_training *t, iso_totals *totals)
+/* The place of value k in the state's list, by its name; -1: there is none. */
+static int find_running(const json_t *names, const iso_model *model, int k)
 {
-    double sum[ISO_MAX_VALUES], weight[ISO_MAX_VALUES];
-    const json_t *running = json_object_get(state, "running"), *names = json_object_get(running, "names");
     int count = (int)json_array_size(names);
-    if (!json_is_array(names) || count > ISO_MAX_VALUES ||
-        !read_sums(json_object_get(running, "sums"), sum, count) ||
-        !read_sums(json_object_get(running, "weights"), weight, count))
-        return iso_error(ISO_INVALID, "its state has no running sums of the metrics");
-    for (int i = 0; i < count; i++)
-        for (int k = 0; k < t->model->n_values; k++) {
-            const char *name = json_string_value(json_array_get(names, (size_t)i));
-            bool old =
-                name && i == k && count == t->model->n_values && is_old_name(name, t->model->value_name[k]);
-            if (!name || (!old && strcmp(name, t->model->value_name[k]) != 0))
-                continue;
-            totals->sum[k] = sum[i];
-            totals->weight[k] = weight[i];
-        }
-    return ISO_OK;
+    for (int i = 0; i < count; i++) {
+        const char *name = json_string_value(json_array_get(names, (size_t)i)), *own = model->value_name[k];
+        bool old = name && i == k && count == model->n_values && is_old_name(name, own);
+        if (name && (old || strcmp(name, own) == 0))
+            return i;
+    }
+    return -1;
+}
+
+/* Running sums are matched by name. Metrics that are new, or had another number of sums, begin in the
+ * middle of the epoch. */
+static void read_running(const json_t *state, iso_training *t)
+{
+    const json_t *running = json_object_get(state, "running");
+    iso_totals_clear(&t->totals, t->model);
+    for (int k = 0; k < t->model->n_values; k++) {
+        const iso_value_rule *rule = &t->model->values[k];
+        int i = find_running(json_object_get(running, "names"), t->model, k);
+        if (i >= 0 && read_sums(json_array_get(json_object_get(running, "sums"), (size_t)i),
+                                t->totals.sum + rule->at, rule->count))
+            read_sums(json_array_get(json_object_get(running, "weights"), (size_t)i), &t->totals.weight[k],
+                      1);
+    }
 }
 
 static iso_status restore_callbacks(const json_t *state, iso_training *t)
@@ -205,7 +231,7 @@ iso_status iso_state_check(const iso_saved_file *file, const json_t *state, cons
     iso_status status;
     ISO_TRY(check_model(state, training->model));
     ISO_TRY(read_cursor(state, training, &read));
-    ISO_TRY(read_running(state, training, &read.totals));
+    ISO_TRY(check_running(state));
     *cursor = read;
 done:
     return status == ISO_OK ? ISO_OK : iso_error_prefix(status, "%s: ", iso_saved_file_path(file));
@@ -216,6 +242,7 @@ iso_status iso_state_restore(const iso_saved_file *file, const json_t *state,
 {
     iso_state_warn_of_differences(iso_saved_file_path(file), state, training);
     training->cursor = *cursor;
+    read_running(state, training);
     training->model->trained = cursor->trained;
     training->earlier =
         json_integer_value(json_object_get(state, "earlier_steps")); /* 0 if the state has none */

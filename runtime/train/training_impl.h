@@ -13,7 +13,6 @@ typedef struct iso_training_cursor {
     int64_t batch;       /* of the next step in its epoch, from 0 */
     int64_t trained;     /* steps in all, including those of earlier runs */
     int64_t random_step; /* the graph's step for random numbers (dropout); of a checkpoint */
-    iso_totals totals;   /* of the batches of this epoch */
 } iso_training_cursor;
 
 /* The replica check of a training. */
@@ -43,7 +42,8 @@ struct iso_training {
     iso_history *history;
     int64_t steps; /* in an epoch */
     iso_training_cursor cursor;
-    int64_t earlier; /* of the steps in cursor.trained: those of earlier trainings */
+    iso_totals totals; /* of the batches of this epoch; of the last one, until the next step */
+    int64_t earlier;   /* of the steps in cursor.trained: those of earlier trainings */
     iso_replica_check replicas;
     struct iso_checkpoint_writer *writers; /* a list of those of its callbacks */
     iso_saver_numbers numbers;             /* of their checkpoints */

@@ -33,6 +33,7 @@ POINTERS = {
     "iso_optimizer *": "&f->optimizer",
     "iso_loss *": "&f->loss",
     "iso_metric *": "&f->metric",
+    "iso_metric_settings *": "&f->metric_settings",
     "iso_mesh *": "f->mesh",
     "iso_mesh **": "&f->made.mesh",
     "iso_layout *": "f->layout",
@@ -139,7 +140,7 @@ SPECIAL = {
 }
 # Parameters that may be NULL, as the headers say; the call is made and must not crash.
 MAY_BE_NULL = {
-    ("iso_attention_op", "mask"),
+    ("iso_attention_op", "mask"), ("iso_metric_result", "settings"),
     ("iso_recurrence_op", "bias"), ("iso_recurrence_op", "h0"), ("iso_recurrence_op", "c0"), ("iso_recurrence_op", "c"),
     ("iso_graph_check_replicas", "compared"), ("iso_set_warning_handler", "take"), ("iso_set_warning_handler", "user"),
     ("iso_set_failure_handler", "take"), ("iso_set_failure_handler", "user"),

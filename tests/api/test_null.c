@@ -83,6 +83,7 @@ typedef struct fixture {
     iso_attention_form attention;
     iso_rotary_stretch stretch;
     iso_recurrence_form recurrence;
+    iso_metric_settings metric_settings;
     iso_pool_geometry pool;
     iso_unfold_geometry unfold;
     iso_text text;

@@ -73,6 +73,9 @@ static const struct {
     {"precision", "launch/"},                       /* --precision */
     {"precision", "runtime/train/state"},           /* the same in a checkpoint */
     {"gelu", "models/huggingface/architectures.c"}, /* the name of Hugging Face */
+    {"top_k", "runtime/train/losses/confusion.c"},  /* a setting of Precision and Recall */
+    {"precision", "runtime/train/losses/auc.c"},    /* a setting of RecallAtPrecision */
+    {"recall", "runtime/train/losses/auc.c"},       /* of PrecisionAtRecall */
     {"linear", "models/layers/rotary_embedding.c"}, /* the kind of scaling of KerasHub's RotaryEmbedding */
 #define FILE_OF_KERAS(name)                                                                                  \
     {                                                                                                        \
@@ -211,11 +214,16 @@ END_TEST
 /* " `delta` 1" */
 static void add_number(iso_text *text, const char *name, double value, const iso_setting *setting)
 {
-    bool none = isinf(value) || (setting && setting->kind == ISO_SETTING_OPTIONAL && value == 0);
+    iso_setting_kind kind = setting ? setting->kind : ISO_SETTING_REAL;
+    bool nullable = kind == ISO_SETTING_OPTIONAL || kind == ISO_SETTING_NULLABLE ||
+                    kind == ISO_SETTING_INDEX || kind == ISO_SETTING_BITS;
+    bool none = isinf(value) || (nullable && value == 0);
     iso_text_add(text, "%s`%s` ", text->length ? ", " : "", name);
     if (none)
         iso_text_add(text, "none");
-    else if (setting && setting->kind == ISO_SETTING_FLAG)
+    else if (kind == ISO_SETTING_CHOICE)
+        iso_text_add(text, "%s", setting->words[(int)value]);
+    else if (kind == ISO_SETTING_FLAG || kind == ISO_SETTING_NOT)
         iso_text_add(text, value != 0 ? "true" : "false");
     else
         iso_text_add(text, "%.9g", value);
@@ -226,7 +234,8 @@ static void add_setting(iso_text *text, int which, const iso_descriptor *row, in
     const iso_setting *setting = &row->setting[i];
     const char *name = iso_setting_keras(setting);
     const iso_initializer_type *type = which == INITIALIZERS ? (const iso_initializer_type *)row : NULL;
-    if (which == SCHEDULES && i <= ((const iso_schedule_rule *)row)->needed)
+    const bool value = which == METRICS && setting->offset == offsetof(iso_metric_settings, value);
+    if (value || (which == SCHEDULES && i <= ((const iso_schedule_rule *)row)->needed))
         iso_text_add(text, "%s`%s` required", text->length ? ", " : "", name);
     else if (type && type->choice[i])
         iso_text_add(text, "%s`%s` %s", text->length ? ", " : "", name,
@@ -265,6 +274,13 @@ static void add_table(iso_text *page, int which)
                            "Keras's function, whose "
                            "slope is 0.2. `gelu_tanh` is Keras's\n`gelu` with `approximate=True`; Keras's "
                            "files cannot hold it.\n");
+    if (which == METRICS)
+        iso_text_add(page,
+                     "\nWhat gives several numbers in Keras (several `thresholds`, `average` or "
+                     "`class_aggregation` none) does not exist here. The IoU metrics need\n`num_classes`, "
+                     "unless predictions have a dimension of classes, and `iou` and `one_hot_iou` need "
+                     "`target_class_ids`. As in Keras, the names of logs are\nthose of the classes in "
+                     "snake case: `mean_io_u`.\n");
     if (which == OPTIMIZERS) {
         iso_text_add(page, "\nAll optimizers also take");
         for (const iso_setting *s = iso_optimizer_settings; s->name; s++)
@@ -285,11 +301,14 @@ static void make_page(iso_text *page)
         "files.\n"
         "\n"
         "In C a setting is a member of the options, of `iso_adam()`, `iso_exponential_decay()` or "
-        "`iso_compile()` for example, and has the same name, but for\n`.huber_delta` (`delta`), `.top_k` "
-        "(`k`), `.initial_accumulator` (`initial_accumulator_value`), `.clip_norm`, `.global_clip_norm` and\n"
+        "`iso_compile()` for example, and has the same name, but for\n`.huber_delta` (`delta`), "
+        "`.initial_accumulator` (`initial_accumulator_value`), `.clip_norm`, `.global_clip_norm` and\n"
         "`.clip_value` (`clipnorm`, `global_clipnorm`, `clipvalue`), `.accumulation` "
         "(`gradient_accumulation_steps`), and in an initializer `.low`, `.high`\n(`minval`, `maxval`), "
         "`.scale` (`gain`) and `.stft.side` and its like.\n"
+        "Settings of metric i are members of `.metric_settings[i]`: `.top_k` (also `k`), `.threshold` (also "
+        "`thresholds`), `.value` (the given rate),\n`.target_classes` (the bits of `target_class_ids`), "
+        "`.dense_y_true` and `.dense_y_pred` (the opposites of `sparse_y_true` and `sparse_y_pred`).\n"
         "\n"
         "On the command line, `--schedule` takes the settings of a schedule except the initial learning "
         "rate, which is `--learning-rate`.\n`--weight-decay`, `--clip-norm`, `--global-clip-norm`, "

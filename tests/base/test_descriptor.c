@@ -21,7 +21,7 @@ typedef struct values {
 
 static const iso_setting settings[] = {
     ISO_SETTING(values, REAL, real, 0.5),
-    {"count", ISO_SETTING_COUNT, offsetof(values, count), 7, "how_many"},
+    {"count", ISO_SETTING_COUNT, offsetof(values, count), 7, .keras = "how_many"},
     ISO_SETTING(values, INT, whole, 3),
     ISO_SETTING(values, FLAG, flag, 1),
     {0},

@@ -35,6 +35,25 @@ METRICS = {
     "top_k": keras.metrics.TopKCategoricalAccuracy,
     "precision": keras.metrics.Precision,
     "recall": keras.metrics.Recall,
+    "true_positives": keras.metrics.TruePositives,
+    "true_negatives": keras.metrics.TrueNegatives,
+    "false_positives": keras.metrics.FalsePositives,
+    "false_negatives": keras.metrics.FalseNegatives,
+    "auc": keras.metrics.AUC,
+    "sensitivity_at_specificity": keras.metrics.SensitivityAtSpecificity,
+    "specificity_at_sensitivity": keras.metrics.SpecificityAtSensitivity,
+    "precision_at_recall": keras.metrics.PrecisionAtRecall,
+    "recall_at_precision": keras.metrics.RecallAtPrecision,
+    "iou": keras.metrics.IoU,
+    "binary_iou": keras.metrics.BinaryIoU,
+    "mean_iou": keras.metrics.MeanIoU,
+    "one_hot_iou": keras.metrics.OneHotIoU,
+    "one_hot_mean_iou": keras.metrics.OneHotMeanIoU,
+    "f1_score": keras.metrics.F1Score,
+    "fbeta_score": keras.metrics.FBetaScore,
+    "r2_score": keras.metrics.R2Score,
+    "pearson_correlation": keras.metrics.PearsonCorrelation,
+    "concordance_correlation": keras.metrics.ConcordanceCorrelation,
 }
 
 
@@ -198,12 +217,10 @@ def metric_case(file, name, batches, **given):
         data.update({f"y_true{i}": t, f"y_pred{i}": p, f"sample_weight{i}": w})
     head = dict(kind=kind, weighted=batches[0][2] is not None,
                 batches=len(batches))
-    if "top_k" in kind:
-        head["k"] = given.get("k", 5)
-    if kind == "binary_accuracy":
-        head["threshold"] = given.get("threshold", 0.5)
-    if kind in ("precision", "recall"):
-        head["threshold"] = given.get("thresholds", 0.5)
+    head.update({key: sum(1 << i for i in value) if key == "target_class_ids"
+                 else value for key, value in given.items()})
+    if "iou" in kind:  # Keras divides in float32
+        head["tolerance"] = 1e-6
     file.case(name, head, result=np.array(results), **data)
 
 
@@ -266,6 +283,10 @@ def metrics(file):
         metric_case(file, f"{kind}/targets_not_binary", [
             (np.array([[0, 0.25, 2, -1]], np.float32),
              np.array([[0.9, 0.9, 0.1, 0.9]], np.float32), None)])
+    selections(both, pairs)
+    curves(file, both, pairs)
+    overlaps(file, both, weights)
+    scores(file, both, pairs, values)
     # Ties: argmax takes the first; top-k counts only larger entries; the
     # threshold itself counts as 0.
     tied = np.array([[1, 1, 0, 1], [2, 3, 3, 0], [0, 0, 0, 0]], np.float32)
@@ -281,6 +302,114 @@ def metrics(file):
     metric_case(file, "sparse_accuracy/labels_as_floats",
                 [(t.astype(np.float32), p, None)])
     metric_case(file, "sparse_accuracy/labels_rank2", [(t[:, None], p, None)])
+
+
+def selections(both, pairs):
+    for kind in ("precision", "recall"):
+        both(f"{kind}/top_k", pairs, (5,), top_k=2)
+        both(f"{kind}/top_k_rank3", pairs, (2, 4), top_k=3)
+        both(f"{kind}/top_k_threshold", pairs, (5,), top_k=3, thresholds=0.75)
+        both(f"{kind}/class_id", pairs, (5,), class_id=3)
+        both(f"{kind}/class_0", pairs, (5,), class_id=0, thresholds=0.0)
+        both(f"{kind}/top_k_class_id", pairs, (5,), top_k=2, class_id=1)
+    for kind in ("true_positives", "true_negatives", "false_positives",
+                 "false_negatives"):
+        both(f"{kind}/rank2", pairs, (3,))
+        both(f"{kind}/rank3", pairs, (3, 2), thresholds=0.25)
+
+
+def curves(file, both, pairs):
+    def edges(g, shape):
+        """Predictions at thresholds, and beyond the range."""
+        t, p = pairs(g, shape)
+        return t, np.round(p * 10).astype(np.float32) / np.float32(8) - np.float32(0.125)
+
+    def logits(g, shape):
+        return pairs(g, shape)[0], common.normal(g, shape, 2)
+
+    for curve in ("ROC", "PR", "PRGAIN"):
+        for method in ("interpolation", "majoring", "minoring"):
+            both(f"auc/{curve}_{method}", pairs, (3,), curve=curve,
+                 summation_method=method)
+            both(f"auc/{curve}_{method}_edges", edges, (3,), curve=curve,
+                 summation_method=method, num_thresholds=9)
+        both(f"auc/{curve}_multi_label", pairs, (3,), curve=curve,
+             multi_label=True, num_thresholds=7)
+    both("auc/defaults", pairs, (1,))
+    both("auc/two_thresholds", pairs, (2,), num_thresholds=2)
+    both("auc/rank3", pairs, (2, 3))
+    both("auc/from_logits", logits, (3,), from_logits=True)
+    metric_case(file, "auc/no_positives", [
+        (np.zeros((3, 1), np.float32),
+         np.array([[0.25], [0.5], [0.75]], np.float32), None)])
+    for kind, given in (("sensitivity_at_specificity", "specificity"),
+                        ("specificity_at_sensitivity", "sensitivity"),
+                        ("precision_at_recall", "recall"),
+                        ("recall_at_precision", "precision")):
+        both(f"{kind}/half", pairs, (3,), **{given: 0.5})
+        both(f"{kind}/zero", pairs, (3,), **{given: 0.0})
+        both(f"{kind}/one", pairs, (3,), num_thresholds=20, **{given: 1.0})
+        both(f"{kind}/edges", edges, (3,), num_thresholds=9, **{given: 0.6})
+        both(f"{kind}/class_id", pairs, (3,), class_id=0, **{given: 0.7})
+
+
+def overlaps(file, both, weights):
+    def labels(g, shape):
+        return g.integers(0, 4, shape).astype(np.int32), g.integers(0, 4, shape).astype(np.float32)
+
+    def scored(g, shape):
+        return g.integers(0, 4, shape).astype(np.int32), common.normal(g, (*shape, 4))
+
+    def one_hot(g, shape):
+        return np.eye(4, dtype=np.float32)[g.integers(0, 4, shape)], common.normal(g, (*shape, 4))
+
+    def chances(g, shape):
+        return g.integers(0, 2, shape).astype(np.float32), g.random(shape).astype(np.float32)
+
+    def each(name, make, shape, **given):
+        """With whole weights too, of each element, as Keras takes them."""
+        made = [make(common.rng(f"{name}/{i}"), (rows, *shape)) for i, rows in enumerate((7, 4, 5))]
+        metric_case(file, name, [(t, p, None) for t, p in made], **given)
+        metric_case(file, name + "_weighted",
+                    [(t, p, weights(f"{name}/{i}", (len(p), *shape)) * np.float32(2)) for i, (t, p) in enumerate(made)],
+                    **given)
+
+    each("mean_iou/labels", labels, (3,), num_classes=4)
+    each("mean_iou/outside", labels, (3,), num_classes=3)
+    each("mean_iou/ignored", labels, (3,), num_classes=4, ignore_class=2)
+    each("mean_iou/ignored_0", labels, (3,), num_classes=4, ignore_class=0)
+    each("mean_iou/scores", scored, (3, 2), num_classes=4, sparse_y_pred=False)
+    each("mean_iou/absent", scored, (2,), num_classes=70, sparse_y_pred=False)
+    each("iou/scores", scored, (3,), num_classes=4, target_class_ids=[1, 3], sparse_y_pred=False)
+    each("iou/labels", labels, (3,), num_classes=4, target_class_ids=[0])
+    each("iou/one_hot", one_hot, (3,), num_classes=4, target_class_ids=[0, 2], sparse_y_true=False, sparse_y_pred=False)
+    each("one_hot_iou/scores", one_hot, (3,), num_classes=4, target_class_ids=[2, 3])
+    each("one_hot_mean_iou/scores", one_hot, (3,), num_classes=4)
+    each("one_hot_mean_iou/ignored", one_hot, (3,), num_classes=4, ignore_class=1)
+    each("binary_iou/both", chances, (3, 2))
+    each("binary_iou/one", chances, (3,), target_class_ids=[1], threshold=0.25)
+
+
+def scores(file, both, pairs, values):
+    def shares(g, shape):
+        return g.random(shape).astype(np.float32), g.random(shape).astype(np.float32)
+
+    for average in ("macro", "micro", "weighted"):
+        both(f"f1_score/{average}", pairs, (4,), average=average)
+        both(f"f1_score/{average}_threshold", pairs, (4,), average=average, threshold=0.25)
+        both(f"fbeta_score/{average}", pairs, (4,), average=average, beta=2.0)
+    both("fbeta_score/defaults", pairs, (3,), average="macro")
+    both("fbeta_score/half", shares, (3,), average="weighted", beta=0.5, threshold=0.5)
+    metric_case(file, "f1_score/zeros", [
+        (np.array([[0, 1], [1, 0]], np.float32), np.array([[0, 0], [0.25, 0.25]], np.float32), None)], average="macro")
+    both("r2_score/rank2", values, (3,))
+    both("r2_score/one_output", values, (1,))
+    both("r2_score/by_variance", values, (3,), class_aggregation="variance_weighted_average")
+    both("r2_score/adjusted", values, (3,), num_regressors=4)
+    both("r2_score/too_few", values, (1,), num_regressors=60)
+    for kind in ("pearson_correlation", "concordance_correlation"):
+        both(f"{kind}/rank2", values, (5,))
+        both(f"{kind}/rank3", values, (3, 4))
 
 
 with common.File("losses.h5") as file:

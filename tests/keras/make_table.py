@@ -18,6 +18,7 @@ import numpy as np
 from keras import initializers as I
 from keras import layers as L
 from keras import losses as lo
+from keras import metrics as M
 from keras import optimizers as O
 from keras import regularizers as R
 from keras.src.applications import convnext, inception_resnet_v2
@@ -628,6 +629,28 @@ def gelus():
 def metric_names():
     """By name "accuracy" is categorical where more than one value is predicted, whatever the loss."""
     return keras.Sequential([x_of((4,)), L.Dense(3, activation="tanh"), L.Dense(3)])
+
+
+@model(lambda: O.SGD(0.5), "binary_crossentropy", classes=2,
+       metrics=[M.AUC(), M.AUC(num_thresholds=20, curve="PR", summation_method="majoring", name="pr"), M.PrecisionAtRecall(0.5),
+                M.BinaryIoU([1], threshold=0.45), M.TruePositives(), M.FalseNegatives(0.45), M.Precision(0.4), M.Recall(0.0)],
+       weighted_metrics=[M.AUC(curve="PRGAIN", num_thresholds=9), M.Precision(0.45)])
+def metrics_of_curves():
+    return keras.Sequential([x_of((4,)), L.Dense(5, activation="tanh"), L.Dense(3, activation="sigmoid"), L.Reshape((3, 1))])
+
+
+@model(lambda: O.SGD(0.1), "sparse_categorical_crossentropy", classes=3,
+       metrics=[M.MeanIoU(3, sparse_y_pred=False), M.IoU(3, [0, 2], sparse_y_pred=False, ignore_class=1, name="two"), "accuracy"])
+def metrics_of_classes():
+    return keras.Sequential([x_of((4, 2)), L.Dense(5, activation="tanh"), L.Dense(3, activation="softmax")])
+
+
+@model(lambda: O.SGD(0.1),
+       metrics=[M.R2Score(), M.R2Score("variance_weighted_average", name="by_variance"), M.PearsonCorrelation(),
+                M.ConcordanceCorrelation(), M.F1Score("weighted", 0.25), M.FBetaScore("micro", 2.0), M.OneHotMeanIoU(3),
+                M.Precision(top_k=2, class_id=0)])
+def metrics_of_numbers():
+    return keras.Sequential([x_of((4,)), L.Dense(5, activation="tanh"), L.Dense(3)])
 
 
 # ---- integers, which layers take as they come and compute with as real numbers ----

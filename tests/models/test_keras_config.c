@@ -541,7 +541,7 @@ START_TEST(settings)
     ck_assert(compiled.label_smoothing == 0.1 && compiled.loss_weight == 0.5);
     ck_assert_int_eq(compiled.metrics[0], ISO_METRIC_ACCURACY);
     ck_assert_int_eq(compiled.metrics[1], ISO_METRIC_TOP_K);
-    ck_assert_int_eq(compiled.top_k, 3);
+    ck_assert_int_eq(compiled.metric_settings[1].top_k, 3);
     done();
 }
 END_TEST
@@ -564,14 +564,16 @@ START_TEST(metrics)
     ck_assert_str_eq(compiled.metric_names[0], "acc");
     ck_assert_int_eq(compiled.metrics[1], ISO_METRIC_BINARY_ACCURACY);
     ck_assert_str_eq(compiled.metric_names[1], "at_zero");
-    ck_assert(iso_option_number(compiled.threshold, 0.5) == 0);
-    /* the class Accuracy is another metric, and the other binary accuracy has another threshold */
-    ck_assert_int_eq(compiled.metrics[2], ISO_METRIC_MSE);
-    ck_assert_str_eq(compiled.metric_names[2], "MSE");
-    ck_assert_int_eq(compiled.metrics[3], ISO_METRIC_TOP_K);
-    ck_assert_ptr_null(compiled.metric_names[3]);
-    ck_assert_int_eq(compiled.metrics[4], ISO_METRIC_NONE);
-    ck_assert_int_eq(compiled.top_k, 2);
+    ck_assert(compiled.metric_settings[1].threshold == ISO_ZERO);
+    /* the class Accuracy is another metric */
+    ck_assert_int_eq(compiled.metrics[2], ISO_METRIC_BINARY_ACCURACY);
+    ck_assert(iso_option_number(compiled.metric_settings[2].threshold, 0.5) == 0.5);
+    ck_assert_int_eq(compiled.metrics[3], ISO_METRIC_MSE);
+    ck_assert_str_eq(compiled.metric_names[3], "MSE");
+    ck_assert_int_eq(compiled.metrics[4], ISO_METRIC_TOP_K);
+    ck_assert_ptr_null(compiled.metric_names[4]);
+    ck_assert_int_eq(compiled.metric_settings[4].top_k, 2);
+    ck_assert_int_eq(compiled.metrics[5], ISO_METRIC_NONE);
     done();
 }
 END_TEST
@@ -586,7 +588,7 @@ START_TEST(thresholds)
     ck_assert_int_eq(compiled.metrics[0], ISO_METRIC_PRECISION);
     ck_assert_int_eq(compiled.metrics[1], ISO_METRIC_RECALL);
     ck_assert_int_eq(compiled.metrics[2], ISO_METRIC_NONE);
-    ck_assert(compiled.threshold == 0.25);
+    ck_assert(compiled.metric_settings[0].threshold == 0.25 && compiled.metric_settings[1].threshold == 0.25);
     done();
 }
 END_TEST
@@ -625,26 +627,51 @@ START_TEST(warnings_name_their_place_once)
 }
 END_TEST
 
-/* Metrics of an output share a threshold: what is left out says its own name, the other one, and both values. */
+#define AT_04 OBJECT("Precision", "\"thresholds\": 0.4, \"class_id\": 0")
+#define OF_3 OBJECT("Recall", "\"top_k\": 3")
+#define RECALL_AT_ZERO OBJECT("Recall", "\"thresholds\": 0")
+
+/* Each metric of an output has its own settings, also among those with weights. */
 START_TEST(thresholds_that_differ)
 {
+    built(COMPILED(LOSS ", \"metrics\": [\"binary_accuracy\", " AT_04 ", " OF_3
+                        "], \"weighted_metrics\": [" RECALL_AT_ZERO "]"));
+    const iso_metric_settings *s = compiled.metric_settings;
+    ck_assert(s[0].threshold == 0.5 || s[0].threshold == 0);
+    ck_assert(s[1].threshold == 0.4 && s[1].class_id == ISO_ZERO && s[1].top_k == 0);
+    ck_assert(s[2].threshold == 0 && s[2].class_id == 0 && s[2].top_k == 3);
+    ck_assert(compiled.weighted_metric_settings[0].threshold == ISO_ZERO);
+    done();
+}
+END_TEST
+
+/* What is left out says its setting, the value, and what is supported. */
+START_TEST(settings_of_metrics_that_are_refused)
+{
     static const char *const cases[][2] = {
-        {"\"metrics\": [\"binary_accuracy\", " OBJECT("Precision",
-                                                      "\"thresholds\": 0.4, \"name\": \"p\"") "]",
-         "the metric 'p' has thresholds = 0.4, and 'binary_accuracy' of the same output has 0.5; "},
-        {"\"metrics\": [" OBJECT("Recall", "\"thresholds\": 0.25, \"name\": \"r\"") ", " OBJECT(
-             "Precision", "\"thresholds\": 0") "]",
-         "the metric 'precision' has thresholds = 0, and 'r' of the same output has 0.25; "},
-        {"\"weighted_metrics\": [" OBJECT("Recall", "\"thresholds\": 0.25") ", " OBJECT(
-             "Precision", "\"thresholds\": 0.4, \"name\": \"p\"") "]",
-         "the metric 'p' has thresholds = 0.4, and 'recall' of the same output has 0.25; "},
+        {OBJECT("Precision", "\"thresholds\": [0.2, 0.4]"),
+         "thresholds is [0.2, 0.4]; supported: one number"},
+        {OBJECT("Recall", "\"top_k\": 1.5"), "top_k is 1.5; supported: a whole number, or null"},
+        {OBJECT("AUC", "\"curve\": \"XY\""), "curve is \"XY\"; supported: 'ROC', 'PR', 'PRGAIN'"},
+        {OBJECT("AUC", "\"thresholds\": [0.2, 0.4]"), "thresholds is [0.2, 0.4]"},
+        {OBJECT("AUC", "\"label_weights\": [1, 2]"), "label_weights is [1, 2]"},
+        {OBJECT("F1Score", "\"average\": null"), "average is null; supported: 'macro', 'micro', 'weighted'"},
+        {"\"f1_score\"", "average is missing; supported: 'macro', 'micro', 'weighted'"},
+        {OBJECT("R2Score", "\"class_aggregation\": null"),
+         "class_aggregation is null; supported: 'uniform_av"},
+        {OBJECT("IoU", "\"num_classes\": 3, \"target_class_ids\": [1, 1]"),
+         "target_class_ids is [1, 1]; supp"},
+        {OBJECT("IoU", "\"num_classes\": 99, \"target_class_ids\": [60]"), "target_class_ids is [60]; supp"},
+        {OBJECT("MeanIoU", "\"num_classes\": 3, \"dtype\": \"float32\""),
+         "dtype is \"float32\"; supported: 'int'"},
+        {OBJECT("MeanIoU", "\"num_classes\": 3, \"axis\": 1"), "axis is 1; supported: -1"},
     };
     char said[2000];
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         iso_text text = {0};
-        iso_text_add(&text, COMPILED("\"loss\": \"binary_crossentropy\", %s"), cases[i][0]);
+        iso_text_add(&text, COMPILED("\"loss\": \"binary_crossentropy\", \"metrics\": [%s]"), cases[i][0]);
         warnings_of(text.data, said, sizeof said);
-        ck_assert_msg(strstr(said, cases[i][1]), "%s", said);
+        ck_assert_msg(strstr(said, cases[i][1]), "%s: %s", cases[i][0], said);
         iso_text_free(&text);
     }
 }
@@ -702,8 +729,8 @@ START_TEST(settings_that_are_left_out)
         iso_text_free(&text);
         done();
     }
-    built(
-        COMPILED("\"optimizer\": \"adam\", \"loss\": \"my_loss\", \"metrics\": [\"mse\", \"auc\", \"mae\"]"));
+    built(COMPILED(
+        "\"optimizer\": \"adam\", \"loss\": \"my_loss\", \"metrics\": [\"mse\", \"hinge\", \"mae\"]"));
     ck_assert_str_eq(compiled.optimizer.rule, "adam");
     ck_assert_int_eq(compiled.loss, ISO_LOSS_NONE);
     ck_assert_int_eq(compiled.metrics[0], ISO_METRIC_MSE);
@@ -721,10 +748,10 @@ int main(void)
     iso_status status = iso_init(NULL, NULL, &ctx);
     if (status != ISO_OK)
         return iso_finish(ctx, status);
-    int failed =
-        RUN_TESTS("config.json", 0, arguments, usual_values, sides_of_images, shapes_of_inputs,
-                  calls_in_any_order, trainable_of_the_whole_model, networks, a_bomb_of_models,
-                  a_bomb_of_values, settings, metrics, thresholds, thresholds_that_differ,
-                  settings_that_are_left_out, warnings_name_their_place_once, schedules_that_do_not_fit);
+    int failed = RUN_TESTS("config.json", 0, arguments, usual_values, sides_of_images, shapes_of_inputs,
+                           calls_in_any_order, trainable_of_the_whole_model, networks, a_bomb_of_models,
+                           a_bomb_of_values, settings, metrics, thresholds, thresholds_that_differ,
+                           settings_of_metrics_that_are_refused, settings_that_are_left_out,
+                           warnings_name_their_place_once, schedules_that_do_not_fit);
     return iso_finish(ctx, ISO_OK) || failed;
 }

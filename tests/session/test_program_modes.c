@@ -411,7 +411,7 @@ START_TEST(numbers_of_single_calls_are_the_same)
     for (int i = 0; i < 2; i++) {
         set_mode(i ? UPWARD : DEFAULT, -1);
         rate[i] = iso_schedule_rate(&optimizer, 3, 0);
-        mean[i] = iso_metric_result(ISO_METRIC_MAE, 1, 3);
+        mean[i] = iso_metric_result(ISO_METRIC_MAE, NULL, (const double[]){1}, 1, 3);
         iso_text_seconds(0.12345, text[i], sizeof text[i]);
     }
     set_mode(DEFAULT, -1);

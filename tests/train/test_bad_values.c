@@ -199,6 +199,41 @@ START_TEST(metrics_of_compile)
 }
 END_TEST
 
+/* Each names the metric, the setting and its value. The model has one output. */
+START_TEST(settings_of_metrics)
+{
+    static const struct {
+        iso_metric metric;
+        iso_metric_settings settings;
+        const char *says;
+    } cases[] = {
+        {ISO_METRIC_AUC, {.num_thresholds = 1}, "the metric auc: num_thresholds is 1"},
+        {ISO_METRIC_AUC, {.num_thresholds = -3}, "the metric auc: num_thresholds is -3"},
+        {ISO_METRIC_RECALL_AT_PRECISION, {.value = 1.5}, "recall_at_precision: the value is 1.5"},
+        {ISO_METRIC_PRECISION_AT_RECALL, {0}, "precision_at_recall: the value is 0; it is required"},
+        {ISO_METRIC_PRECISION, {.threshold = 2}, "precision: the threshold is 2"},
+        {ISO_METRIC_PRECISION, {.class_id = 1}, "precision: class_id is 1, the predictions have 1 classes"},
+        {ISO_METRIC_RECALL, {.top_k = -1}, "recall: top_k is -1"},
+        {ISO_METRIC_TRUE_POSITIVES, {.threshold = -0.5}, "true_positives: the threshold is -0.5"},
+        {ISO_METRIC_MEAN_IOU, {0}, "mean_iou: num_classes is 0"},
+        {ISO_METRIC_IOU, {.num_classes = 3}, "iou: the set of target classes is 0"},
+        {ISO_METRIC_IOU, {.num_classes = 3, .target_classes = 1 << 3}, "iou: num_classes is 3"},
+        {ISO_METRIC_BINARY_IOU, {.target_classes = 4}, "binary_iou: the set of target classes is 4"},
+        {ISO_METRIC_F1_SCORE, {.threshold = 1.5}, "f1_score: the threshold is 1.5"},
+        {ISO_METRIC_FBETA_SCORE, {.beta = -1}, "fbeta_score: beta is -1"},
+        {ISO_METRIC_R2_SCORE, {.num_regressors = -1}, "r2_score: num_regressors is -1"},
+    };
+    with_model();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        iso_compile_options compile = {.loss = ISO_LOSS_MSE, .metrics = {cases[i].metric}};
+        compile.metric_settings[0] = cases[i].settings;
+        check_refused(iso_compile_with(model, &compile, sizeof compile), cases[i].says);
+    }
+    check_ok(iso_compile(model, .loss = ISO_LOSS_MSE, .metrics = {ISO_METRIC_AUC}));
+    ck_assert(isnan(iso_metric_result(ISO_METRIC_MSE, NULL, (const double[]){1, 2}, 2, 3)));
+}
+END_TEST
+
 START_TEST(long_names)
 {
     with_model();
@@ -304,7 +339,7 @@ int main(void)
     if (status == ISO_OK)
         failed = RUN_TESTS_WITH("bad values", 0, set_up, tear_down, sources_of_gradients, concatenated_inputs,
                                 reduced_axes, ranks_of_shapes, parts_of_a_cut, a_batch_without_read,
-                                metrics_of_compile, long_names, a_long_output_name, schedules, zeros,
-                                a_callback_twice, not_a_number);
+                                metrics_of_compile, settings_of_metrics, long_names, a_long_output_name,
+                                schedules, zeros, a_callback_twice, not_a_number);
     return iso_finish(ctx, status) || failed;
 }

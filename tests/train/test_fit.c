@@ -248,7 +248,7 @@ END_TEST
 START_TEST(models_that_cannot_be_compiled)
 {
     iso_model *model = linear(1);
-    check_refused_naming(iso_compile(model, .top_k = 1), "loss", "compile");
+    check_refused_naming(iso_compile(model, .label_smoothing = 0.1), "loss", "compile");
     check_refused_naming(iso_compile(model, .loss = (iso_loss)99), "99", "loss");
     iso_model_destroy(model);
     model = linear(0);

@@ -2,13 +2,14 @@
  * weights, for all cases of tests/keras/metrics.h5; on one slot and on several, some without a row, with
  * equal bits for all places of the slots of one mesh. Ranks: 1, 3, 5 */
 #include <check.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/base/hash.h"
 #include "runtime/session/session.h"
-#include "runtime/train/losses.h"
+#include "runtime/train/loss.h"
 #include "tests/support/data_parallel.h"
 #include "tests/support/once.h"
 #include "tests/support/oracle.h"
@@ -77,25 +78,55 @@ static iso_metric metric_of(const char *name)
     return metric;
 }
 
+/* The settings of a case are attributes under Keras's names. */
+static iso_metric_settings settings_of(const char *name)
+{
+    iso_metric_settings settings = {0};
+    const iso_metric_type *type = iso_metric_type_of(metric_of(name));
+    for (const iso_setting *s = type->row.setting; s && s->name; s++) {
+        const char *key = iso_setting_keras(s),
+                   *word = s->kind == ISO_SETTING_CHOICE ? oracle_text(file, name, key) : NULL;
+        double value = s->kind == ISO_SETTING_CHOICE ? NAN : oracle_number(file, name, key, NAN);
+        for (int i = 0; word && s->words[i]; i++)
+            if (strcmp(s->words[i], word) == 0)
+                iso_setting_set(s, &settings, i);
+        bool number = s->kind != ISO_SETTING_FLAG && s->kind != ISO_SETTING_NOT;
+        if (!isnan(value))
+            iso_setting_set(s, &settings, value == 0 && number ? ISO_ZERO : value);
+    }
+    return settings;
+}
+
+static void add_up(double *totals, const double *results, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        totals[i] += results[i];
+}
+
 /* Returns a hash of the bits of all results. */
 static uint64_t run_batches(const metric_case *c, iso_function *function, const iso_metric_sums *sums,
                             double tolerance)
 {
     uint64_t hash = 0;
     iso_shape shape;
-    double *expected = oracle_data(file, c->name, "result", &shape), total = 0, weight = 0;
+    iso_metric_settings settings = settings_of(c->name);
+    double *expected = oracle_data(file, c->name, "result", &shape), weight = 0;
+    int64_t count = iso_tensor_shape(sums->sum)->rank > 0 ? iso_tensor_shape(sums->sum)->dim[0] : 1;
+    double *results = calloc((size_t)count * 2, sizeof *results), *totals = results + count;
     ck_assert_int_ge(shape.dim[0], 1);
     for (int number = 0; number < (int)shape.dim[0]; number++) {
         memory_batch batch;
-        double results[2];
+        double of_weight = 0;
         fill(c, &batch, number);
-        check_ok(iso_function_run(function, &batch.batch, results));
-        hash = iso_hash_bytes(hash, results, (sums->weight ? 2 : 1) * sizeof *results);
-        total += results[0];
-        weight += sums->weight ? results[1] : sums->per_row * (double)batch.batch.rows;
-        double result = iso_metric_result(metric_of(c->name), total, weight);
+        check_ok(iso_function_evaluate(function, &batch.batch, (double *[]){results, &of_weight}));
+        hash = iso_hash_bytes(hash, results, (size_t)count * sizeof *results);
+        hash = iso_hash_bytes(hash, &of_weight, sizeof of_weight);
+        add_up(totals, results, count);
+        weight += sums->weight ? of_weight : sums->per_row * (double)batch.batch.rows;
+        double result = iso_metric_result(metric_of(c->name), &settings, totals, count, weight);
         check_near(c->name, &result, &expected[number], 1, tolerance);
     }
+    free(results);
     return hash;
 }
 
@@ -107,12 +138,10 @@ static uint64_t check_case(const char *name, iso_dtype precision, double toleran
     iso_graph_set_precision(c.graph, precision);
     iso_graph_distribute(c.graph, distribution);
     add_inputs(&c);
-    double threshold = oracle_number(file, name, "threshold", 0);
-    iso_metric_sums sums =
-        iso_metric_build(metric_of(name), c.input[0], c.input[1], .weights = c.input[2],
-                         .k = (int)oracle_number(file, name, "k", 0), .threshold = threshold);
+    iso_metric_sums sums = iso_metric_build(metric_of(name), c.input[0], c.input[1], .weights = c.input[2],
+                                            .settings = settings_of(name));
     check_ok(iso_graph_error(c.graph));
-    ck_assert(sums.weight || !c.input[2]);
+    tolerance = fmax(tolerance, oracle_number(file, name, "tolerance", 0));
     check_ok(iso_function_create(c.graph, &function, .inputs = {c.input[0], c.input[1], c.input[2]},
                                  .outputs = {sums.sum, sums.weight}));
     uint64_t hash = run_batches(&c, function, &sums, tolerance);

@@ -106,7 +106,7 @@ enum {
     ISO_STEP_UPDATES = 2,       /* weights */
     ISO_STEP_TAKES_WEIGHTS = 4, /* of the step before */
     ISO_STEP_SENDS_WEIGHTS = 8, /* at its end, to other domains */
-    ISO_STEP_GIVES_SCALARS = 16 /* all outputs */
+    ISO_STEP_GIVES_RESULTS = 16 /* all outputs */
 };
 
 /* A step of a plan that a device does by one launch. */

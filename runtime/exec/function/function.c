@@ -151,6 +151,14 @@ static iso_status make_parts(iso_function *function)
     return function->part ? ISO_OK : iso_no_memory("%zu parts of outputs", count);
 }
 
+/* Room for the results of a step. */
+static iso_status make_found(iso_function *function)
+{
+    int64_t count = function->program->n_results;
+    function->found = iso_new(((count > 0 ? (size_t)count : 0) + 1) * sizeof *function->found);
+    return function->found ? ISO_OK : iso_no_memory("%lld results of a step", (long long)count);
+}
+
 static iso_status function_set_up(iso_function *function, const iso_function_options *options)
 {
     iso_context *ctx = function->graph->ctx;
@@ -172,7 +180,10 @@ static iso_status function_set_up(iso_function *function, const iso_function_opt
     status = iso_runtime_update_state(function->runtime, function->program, &function->buckets,
                                       &function->updates);
     if (status == ISO_OK)
-        status = iso_results_create(function->runtime, function->buckets.kinds, &function->steps);
+        status = iso_results_create(function->runtime, function->program, function->buckets.kinds,
+                                    &function->steps);
+    if (status == ISO_OK)
+        status = make_found(function);
     if (status == ISO_OK && function->parts)
         status = make_parts(function);
     ISO_TRY(iso_agree(ctx, status));
@@ -273,6 +284,7 @@ void iso_function_destroy(iso_function *function)
     }
     iso_recorder_destroy(function->recorder);
     iso_free(function->part);
+    iso_free(function->found);
     iso_buckets_destroy(&function->buckets);
     iso_program_destroy(function->program);
     iso_graph_release(function->graph);
@@ -484,23 +496,17 @@ static iso_status agree_on_fault(iso_function *function, const iso_step_results 
     return status == ISO_OK ? agree_on_run(function, o->executable->plan->rows) : status;
 }
 
-/* Ranks without slots receive the total and the results of the step from the rank of slot 0. */
-static iso_status tell_idle_ranks(iso_runtime *runtime, double *total, double *results, int count)
+/* Ranks without slots receive the results of the step and its total, results[count], from the rank of slot 0. */
+static iso_status tell_idle_ranks(iso_runtime *runtime, double *results, int64_t count)
 {
-    size_t bytes = (size_t)count * sizeof *results;
-    double reported[ISO_MAX_FUNCTION_OUTPUTS + 1] = {*total};
-    memcpy(reported + 1, results, bytes);
-    iso_status status = iso_broadcast_unchecked(runtime->ctx, runtime->mesh->rank_of_slot[0], reported,
-                                                bytes + sizeof *reported);
-    *total = reported[0];
-    memcpy(results, reported + 1, bytes);
-    return status;
+    return iso_broadcast_unchecked(runtime->ctx, runtime->mesh->rank_of_slot[0], results,
+                                   ((size_t)count + 1) * sizeof *results);
 }
 
-/* The agreed status of a step that has been run, with its results in `results` [count]. A rank whose messages
- * failed at the very end has changed nothing, but the others do not know it: it reports this in the next step
- * or the next agreement. */
-static iso_status conclude(iso_function *function, const iso_step_results *o, double *results, int count)
+/* The agreed status of a step that has been run, with its results in `results` [count], which has room for one
+ * more. A rank whose messages failed at the very end has changed nothing, but the others do not know it: it
+ * reports this in the next step or the next agreement. */
+static iso_status conclude(iso_function *function, const iso_step_results *o, double *results, int64_t count)
 {
     iso_runtime *runtime = function->runtime;
     bool unknown = o->lost && !runtime->device->host_access; /* what came has not reached the device */
@@ -509,7 +515,9 @@ static iso_status conclude(iso_function *function, const iso_step_results *o, do
     total += (o->fault_known || o->device_failed) && iso_step_faults(total) == 0;
     if (runtime->idle_ranks) {
         total += o->lost;
-        status = tell_idle_ranks(runtime, &total, results, count);
+        results[count] = total;
+        status = tell_idle_ranks(runtime, results, count);
+        total = results[count];
     }
     if (status != ISO_OK)
         return status;
@@ -597,11 +605,12 @@ done:
     return status;
 }
 
-static iso_status begin_step(iso_function *function, const iso_batch *batch, iso_status refused, bool scalars)
+static iso_status begin_step(iso_function *function, const iso_batch *batch, iso_status refused,
+                             bool reported)
 {
     iso_step_results *o = iso_results_next(&function->steps);
     o->refused = refused;
-    o->scalars = scalars;
+    o->reported = reported;
     o->batch = batch && batch->source_row ? batch : NULL;
     o->position = o->batch ? batch->position : 0;
     iso_status status = function_run(function, batch, o);
@@ -616,20 +625,22 @@ static iso_status end_step(iso_function *function, iso_executable **executable, 
     iso_runtime *runtime = function->runtime;
     const iso_program *program = function->program;
     const iso_step_results *o = &steps->step[steps->first];
-    double found[ISO_MAX_FUNCTION_OUTPUTS] = {0};
+    int64_t count = o->reported ? program->n_results : 0;
+    double *found = function->found;
     iso_status waited = iso_results_wait(runtime, o);
     iso_agree_later(runtime->ctx, waited);
     runtime->device_failed |= waited != ISO_OK;
-    for (int i = 0; runtime->n_locals > 0 && o->scalars && i < program->n_outputs; i++)
-        found[i] = iso_results_output(program, o, i);
+    memset(found, 0, (size_t)count * sizeof *found);
+    if (runtime->n_locals > 0 && o->reported)
+        iso_results_outputs(program, o, found);
     steps->first = (steps->first + 1) % ISO_ASYNC_STEPS;
     steps->count--;
-    iso_status status = conclude(function, o, found, o->scalars ? program->n_outputs : 0);
+    iso_status status = conclude(function, o, found, count);
     *executable = o->executable;
     if (status != ISO_OK)
         iso_function_drop_steps(function);
-    else if (results && o->scalars)
-        memcpy(results, found, (size_t)program->n_outputs * sizeof *results);
+    else if (results && count > 0)
+        memcpy(results, found, (size_t)count * sizeof *results);
     return status;
 }
 
@@ -640,16 +651,11 @@ bool iso_function_is_async(const iso_function *function)
 
 iso_status iso_function_begin_step(iso_function *function, const iso_batch *batch)
 {
-    const iso_program *program = function->program;
     iso_status status = iso_context_check(function->runtime->ctx);
-    if (status != ISO_OK)
-        return status;
-    for (int i = 0; i < program->n_outputs; i++)
-        if (program->values[program->output_value[i]].tensor->shape.rank != 0)
-            return iso_error(ISO_INVALID,
-                             "output %d of function '%s' is not a scalar: use iso_function_evaluate", i,
-                             function->name);
-    return begin_step(function, batch, ISO_OK, true);
+    if (status == ISO_OK && function->program->n_results < 0)
+        return iso_error(ISO_INVALID, "an output of function '%s' has rows: use iso_function_evaluate",
+                         function->name);
+    return status == ISO_OK ? begin_step(function, batch, ISO_OK, true) : status;
 }
 
 iso_status iso_function_end_step(iso_function *function, double *results)
@@ -662,7 +668,15 @@ iso_status iso_function_run(iso_function *function, const iso_batch *batch, doub
 {
     ISO_DEFAULT_MODES();
     ISO_NEED(function);
-    iso_status status = iso_function_begin_step(function, batch);
+    const iso_program *program = function->program;
+    iso_status status = iso_context_check(function->runtime->ctx);
+    for (int i = 0; status == ISO_OK && i < program->n_outputs; i++)
+        if (program->values[program->output_value[i]].tensor->shape.rank != 0)
+            return iso_error(ISO_INVALID,
+                             "output %d of function '%s' is not a scalar: use iso_function_evaluate", i,
+                             function->name);
+    if (status == ISO_OK)
+        status = iso_function_begin_step(function, batch);
     return status == ISO_OK ? iso_function_end_step(function, results) : status;
 }
 

@@ -19,6 +19,7 @@ struct iso_function {
     iso_mapping
         *part; /* only with .parts: [n_outputs * n_locals] its outputs, mapped while `stepped` is set */
     iso_async_steps steps;
+    double *found; /* [n_results + 1] the results of the step that is concluded; in [n_results] its total */
     char name[64];
     unsigned number, plans_made;   /* among all functions of the runtime; of its own */
     iso_watchdog_name step_name;   /* for the watchdog */

@@ -10,12 +10,15 @@
 
 /* ---- memory ---- */
 
-static iso_status make_step(const iso_runtime *runtime, int kinds, iso_step_results *step)
+static iso_status make_step(const iso_runtime *runtime, const iso_program *program, int kinds,
+                            iso_step_results *step)
 {
+    const size_t outputs = program->n_results > 0 ? (size_t)program->n_results : 0;
     const iso_device *device = runtime->device;
     iso_status status = ISO_OK;
     void *memory;
-    ISO_TRY(device->allocate_pinned(device, sizeof *step->memory, "the results of a step", &memory));
+    ISO_TRY(device->allocate_pinned(device, sizeof *step->memory + outputs * sizeof *step->memory->output,
+                                    "the results of a step", &memory));
     step->memory = memory;
     ISO_TRY(device->allocate_pinned(device, (size_t)runtime->n_locals * sizeof *step->host_faults + 1,
                                     "the faults that the host finds in a step", &memory));
@@ -37,11 +40,12 @@ done:
     return status;
 }
 
-iso_status iso_results_create(const iso_runtime *runtime, int kinds, iso_async_steps *steps)
+iso_status iso_results_create(const iso_runtime *runtime, const iso_program *program, int kinds,
+                              iso_async_steps *steps)
 {
     iso_status status = ISO_OK;
     for (int i = 0; i < ISO_ASYNC_STEPS && status == ISO_OK; i++)
-        status = make_step(runtime, kinds, &steps->step[i]);
+        status = make_step(runtime, program, kinds, &steps->step[i]);
     return status;
 }
 
@@ -79,18 +83,33 @@ iso_step_results *iso_results_next(iso_async_steps *steps)
 
 enum { MOST_RESULTS = ISO_MAX_FUNCTION_OUTPUTS + 2 };
 
-/* Lists the copies of the total and of scalar outputs, which are those of slot 0. Returns their number. */
+static const iso_tensor *output_of(const iso_program *program, int output)
+{
+    return program->values[program->output_value[output]].tensor;
+}
+
+static int64_t elements_of(const iso_tensor *output)
+{
+    iso_box whole = iso_box_whole(&output->shape);
+    return iso_box_count(&whole);
+}
+
+/* Lists the copies of the total and of the outputs, which are those of slot 0. Returns their number. */
 static int list_step(const iso_runtime *runtime, const iso_program *program, iso_step_results *results,
                      iso_bytes_copy *list)
 {
     int count = 0;
     list[count++] = (iso_bytes_copy){results->executable->slot[0].fault_total, &results->memory->total,
                                      sizeof results->memory->total};
-    for (int i = 0; results->scalars && i < program->n_outputs; i++) {
-        int value = program->output_value[i];
-        list[count++] = (iso_bytes_copy){iso_executable_value(runtime, results->executable, 0, value),
-                                         &results->memory->output[i],
-                                         iso_dtype_size(program->values[value].tensor->dtype)};
+    double *output = results->memory->output;
+    for (int i = 0; results->reported && i < program->n_outputs; i++) {
+        const iso_tensor *tensor = output_of(program, i);
+        size_t bytes = (size_t)elements_of(tensor) * iso_dtype_size(tensor->dtype);
+        if (bytes > 0)
+            list[count++] = (iso_bytes_copy){
+                iso_executable_value(runtime, results->executable, 0, program->output_value[i]), output,
+                bytes};
+        output += elements_of(tensor);
     }
     return count;
 }
@@ -125,10 +144,16 @@ iso_status iso_results_wait(const iso_runtime *runtime, const iso_step_results *
     return status;
 }
 
-double iso_results_output(const iso_program *program, const iso_step_results *results, int output)
+void iso_results_outputs(const iso_program *program, const iso_step_results *results, double *values)
 {
-    iso_dtype dtype = program->values[program->output_value[output]].tensor->dtype;
-    return iso_element_get(&results->memory->output[output], dtype, 0);
+    const double *output = results->memory->output;
+    for (int i = 0; i < program->n_outputs; i++) {
+        const iso_tensor *tensor = output_of(program, i);
+        int64_t count = elements_of(tensor);
+        for (int64_t k = 0; k < count; k++)
+            *values++ = iso_element_get(output, tensor->dtype, k);
+        output += count;
+    }
 }
 
 /* ---- faults ---- */

@@ -7,14 +7,15 @@
 
 /* Pinned memory of the host. */
 typedef struct iso_step_memory {
-    iso_step_info info;                      /* what the step gives its kernels */
-    double total;                            /* of the step: faults and requests to stop */
-    double output[ISO_MAX_FUNCTION_OUTPUTS]; /* elements of the outputs' own types */
+    iso_step_info info; /* what the step gives its kernels */
+    double total;       /* of the step: faults and requests to stop */
+    double
+        output[]; /* [n_results]: each output's elements, of its own type, in the room of as many doubles */
 } iso_step_memory;
 
 typedef struct iso_step_results {
     iso_executable *executable;
-    bool scalars;       /* the outputs are in `memory` */
+    bool reported;      /* the outputs are in `memory` */
     bool counted;       /* among the runtime's steps */
     bool lost;          /* a message of this rank failed after the faults were counted */
     bool fault_known;   /* all ranks know of a fault of this one, even if it cannot read their number */
@@ -38,7 +39,8 @@ typedef struct iso_async_steps {
 } iso_async_steps;
 
 /* kinds: of buckets. */
-iso_status iso_results_create(const iso_runtime *runtime, int kinds, iso_async_steps *steps);
+iso_status iso_results_create(const iso_runtime *runtime, const iso_program *program, int kinds,
+                              iso_async_steps *steps);
 /* Waits for all steps that have begun. */
 void iso_results_destroy(const iso_runtime *runtime, iso_async_steps *steps);
 /* Returns the results of the step that begins next, empty. */
@@ -49,8 +51,8 @@ void iso_results_queue(const iso_runtime *runtime, const iso_program *program, i
 void iso_results_record(const iso_runtime *runtime, const iso_step_results *results);
 /* Waits until all local slots have ended the step. Local. */
 iso_status iso_results_wait(const iso_runtime *runtime, const iso_step_results *results);
-/* The value of a scalar output. */
-double iso_results_output(const iso_program *program, const iso_step_results *results, int output);
+/* values: [n_results], the elements of all outputs, one after the other. */
+void iso_results_outputs(const iso_program *program, const iso_step_results *results, double *values);
 /* Records the first fault of the kernels of local slots and returns ISO_INVALID; ISO_OK: there is none. */
 iso_status iso_results_kernel_fault(const iso_runtime *runtime, const iso_step_results *results);
 /* Lets kernels raise faults again, after those of a step are known. */

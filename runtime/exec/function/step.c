@@ -346,7 +346,7 @@ unsigned iso_step_does(const iso_step *s)
     bool sends = s->updates && s->executable->plan->weight_gather && !s->function->defers_weights;
     return ISO_STEP_COMPUTES | (s->updates ? ISO_STEP_UPDATES : 0u) |
            (s->takes_weights ? ISO_STEP_TAKES_WEIGHTS : 0u) | (sends ? ISO_STEP_SENDS_WEIGHTS : 0u) |
-           (s->results->scalars ? ISO_STEP_GIVES_SCALARS : 0u);
+           (s->results->reported ? ISO_STEP_GIVES_RESULTS : 0u);
 }
 
 static void run_weight_gather(const iso_step *s, int thread, int first, int end)

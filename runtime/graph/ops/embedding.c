@@ -146,3 +146,12 @@ iso_tensor *iso_embedding_op(iso_tensor *table, iso_tensor *index)
     ISO_NEED_TENSORS(table, index);
     return iso_op_2(&iso_op_embedding, table, index, NULL);
 }
+
+iso_tensor *iso_segment_sum(iso_tensor *values, iso_tensor *index, int64_t count)
+{
+    ISO_NEED_TENSORS(values, index);
+    if (count < 1)
+        iso_graph_fail(iso_tensor_graph(values), "segment_sum: count is %lld, it must be positive",
+                       (long long)count);
+    return iso_op_2(&iso_op_embedding_grad, index, values, &(iso_embedding_attrs){.rows = count});
+}

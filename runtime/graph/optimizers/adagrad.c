@@ -2,8 +2,8 @@
 #include "runtime/graph/optimizers/list.h"
 
 static const iso_setting settings[] = {
-    {"initial_accumulator_value", ISO_SETTING_REAL, offsetof(iso_adagrad_options, initial_accumulator), 0.1,
-     NULL},
+    {"initial_accumulator_value", ISO_SETTING_REAL, offsetof(iso_adagrad_options, initial_accumulator),
+     .fallback = 0.1},
     ISO_SETTING(iso_adagrad_options, REAL, epsilon, 1e-7),
     {0},
 };

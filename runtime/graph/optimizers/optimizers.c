@@ -18,11 +18,12 @@ static const iso_optimizer_rule *const default_rule = &iso_optimizer_rmsprop; /*
 const iso_setting iso_optimizer_settings[] = {
     ISO_SETTING(iso_optimizer, REAL, learning_rate, 0),
     ISO_SETTING(iso_optimizer, REAL, weight_decay, 0),
-    {"clip_norm", ISO_SETTING_REAL, offsetof(iso_optimizer, clip_norm), 0, "clipnorm"},
-    {"global_clip_norm", ISO_SETTING_REAL, offsetof(iso_optimizer, global_clip_norm), 0, "global_clipnorm"},
-    {"clip_value", ISO_SETTING_REAL, offsetof(iso_optimizer, clip_value), 0, "clipvalue"},
-    {"accumulation", ISO_SETTING_INT, offsetof(iso_optimizer, accumulation), 0,
-     "gradient_accumulation_steps"},
+    {"clip_norm", ISO_SETTING_REAL, offsetof(iso_optimizer, clip_norm), .keras = "clipnorm"},
+    {"global_clip_norm", ISO_SETTING_REAL, offsetof(iso_optimizer, global_clip_norm),
+     .keras = "global_clipnorm"},
+    {"clip_value", ISO_SETTING_REAL, offsetof(iso_optimizer, clip_value), .keras = "clipvalue"},
+    {"accumulation", ISO_SETTING_INT, offsetof(iso_optimizer, accumulation),
+     .keras = "gradient_accumulation_steps"},
     {0},
 };
 

@@ -5,7 +5,7 @@
 #include "runtime/graph/schedules/list.h"
 
 static const iso_setting settings[] = {
-    {"initial_learning_rate", ISO_SETTING_REAL, offsetof(iso_schedule, initial), 0, NULL},
+    {"initial_learning_rate", ISO_SETTING_REAL, offsetof(iso_schedule, initial), .fallback = 0},
     ISO_SETTING(iso_schedule, COUNT, decay_steps, 0),
     ISO_SETTING(iso_schedule, REAL, alpha, 0),
     ISO_SETTING(iso_schedule, OPTIONAL, warmup_target, 0),

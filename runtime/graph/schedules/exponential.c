@@ -5,9 +5,9 @@
 #include "runtime/graph/schedules/list.h"
 
 static const iso_setting settings[] = {
-    {"initial_learning_rate", ISO_SETTING_REAL, offsetof(iso_schedule, initial), 0, NULL},
+    {"initial_learning_rate", ISO_SETTING_REAL, offsetof(iso_schedule, initial), .fallback = 0},
     ISO_SETTING(iso_schedule, COUNT, decay_steps, 0),
-    {"decay_rate", ISO_SETTING_REAL, offsetof(iso_schedule, rate), 0, NULL},
+    {"decay_rate", ISO_SETTING_REAL, offsetof(iso_schedule, rate), .fallback = 0},
     ISO_SETTING(iso_schedule, FLAG, staircase, 0),
     {0},
 };

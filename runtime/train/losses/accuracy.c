@@ -19,14 +19,14 @@ static iso_tensor *categorical(const iso_metric_options *o)
 }
 
 static const iso_setting threshold[] = {
-    {"threshold", ISO_SETTING_REAL, offsetof(iso_output_options, threshold), .fallback = 0.5}, {0}};
+    {"threshold", ISO_SETTING_REAL, offsetof(iso_metric_settings, threshold), .fallback = 0.5}, {0}};
 
 static iso_tensor *binary(const iso_metric_options *o)
 {
     iso_tensor *t = o->y_true, *p = o->y_pred;
     if (!iso_metric_takes_values(o) || !iso_loss_match(&t, &p, "binary accuracy"))
         return NULL;
-    double least = iso_option_number(o->threshold, threshold->fallback);
+    double least = iso_option_number(o->settings.threshold, threshold->fallback);
     iso_tensor *limit = iso_number(iso_tensor_graph(p), iso_tensor_dtype(p), least);
     return iso_equal(iso_cast(iso_greater(p, limit), iso_tensor_dtype(t)), t);
 }

@@ -1,7 +1,7 @@
 /* The fraction of rows whose true class is among the k most likely. */
 #include "runtime/train/losses_impl.h"
 
-static const iso_setting top[] = {{"k", ISO_SETTING_INT, offsetof(iso_output_options, top_k), .fallback = 5},
+static const iso_setting top[] = {{"k", ISO_SETTING_INT, offsetof(iso_metric_settings, top_k), .fallback = 5},
                                   {0}};
 
 /* Whether fewer than k predictions are larger than the label's. y_pred: [batch, ..., classes], labels:
@@ -21,7 +21,7 @@ static iso_tensor *sparse(const iso_metric_options *o)
     iso_tensor *t = o->y_true;
     if (!iso_loss_match_labels(&t, o->y_pred, "sparse top-k"))
         return NULL;
-    return among_the_largest(t, o->y_pred, o->k);
+    return among_the_largest(t, o->y_pred, o->settings.top_k);
 }
 
 static iso_tensor *categorical(const iso_metric_options *o)
@@ -29,7 +29,7 @@ static iso_tensor *categorical(const iso_metric_options *o)
     iso_tensor *t = o->y_true, *p = o->y_pred;
     if (!iso_metric_takes_distributions(o, &iso_metric_sparse_top_k) || !iso_loss_match(&t, &p, "top-k"))
         return NULL;
-    return among_the_largest(iso_argmax(t, -1), p, o->k);
+    return among_the_largest(iso_argmax(t, -1), p, o->settings.top_k);
 }
 
 const iso_metric_type iso_metric_sparse_top_k = {
