@@ -279,6 +279,23 @@ bool iso_data_weighted(const iso_dataset *data)
     return data && iso_dataset_components(data) > iso_dataset_inputs(data) + iso_dataset_targets(data);
 }
 
+static int64_t elements_of(const iso_shape *shape)
+{
+    int64_t count = 1;
+    for (int d = 0; d < shape->rank; d++)
+        count *= shape->dim[d];
+    return count;
+}
+
+bool iso_data_weighs_positions(const iso_dataset *data)
+{
+    bool several = false;
+    int first = iso_data_weighted(data) ? iso_dataset_inputs(data) + iso_dataset_targets(data) : 0;
+    for (int i = first; first > 0 && i < iso_dataset_components(data); i++)
+        several = several || elements_of(iso_dataset_shape(data, i)) > 1;
+    return several;
+}
+
 static iso_status split(const iso_train_options *options, iso_sources *sources)
 {
     int64_t rows = iso_dataset_rows(sources->training), last = options->validation_rows;

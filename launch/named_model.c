@@ -162,6 +162,7 @@ iso_status iso_named_model_compile(const iso_named_model *named, const iso_datas
 {
     iso_compile_options options = named->compile;
     options.sample_weights = options.sample_weights || iso_data_weighted(data);
+    options.position_weights = options.position_weights || iso_data_weighs_positions(data);
     options.distribution = distribution;
     options.optimizer = iso_sgd(0.01); /* has no state and is not used */
     return iso_compile_evaluation(named->model, &options, sizeof options);

@@ -67,6 +67,8 @@ static iso_status train_build(iso_context *ctx, const iso_train_options *options
     iso_dataset *const data[] = {run->sources.training, run->sources.validation, run->sources.test};
     for (int i = 0; i < 3; i++)
         compile.sample_weights = compile.sample_weights || iso_data_weighted(data[i]);
+    for (int i = 0; i < 3; i++)
+        compile.position_weights = compile.position_weights || iso_data_weighs_positions(data[i]);
     return iso_compile_with(run->named.model, &compile, sizeof compile);
 }
 

@@ -81,8 +81,10 @@ iso_status iso_named_model_save(const iso_named_model *named, const char *path);
 typedef struct iso_sources {
     iso_dataset *training, *validation, *test;
 } iso_sources;
-/* Whether the data set has weights of rows; NULL: no data. */
+/* Whether the data set has sample weights; NULL: no data. */
 bool iso_data_weighted(const iso_dataset *data);
+/* Whether these weights are of the positions of each row. */
+bool iso_data_weighs_positions(const iso_dataset *data);
 /* Opens, checks, splits, shuffles and batches the data of the options. `sources` must be zero; after an error
  * it holds what has been opened. named: the model that random data is made for. Collective. */
 iso_status iso_sources_open(iso_context *ctx, const iso_train_options *options, const iso_named_model *named,

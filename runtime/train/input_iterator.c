@@ -196,8 +196,9 @@ static iso_status read_lent(const iso_batch *batch, int component, int64_t begin
 {
     const iso_input_iterator *iterator = batch->impl;
     const iso_batch *lent = iterator->lent;
+    const iso_box whole = iso_box_whole(&batch->shape[component]);
     if (iterator->component[component] == ISO_WEIGHTS_OF_ONE)
-        return read_ones(count, dtype, out);
+        return read_ones(count * iso_box_count(&whole), dtype, out);
     return lent->read(lent, iterator->component[component], begin, count, dtype, out);
 }
 

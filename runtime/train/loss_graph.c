@@ -133,7 +133,18 @@ static iso_tensor *add_target(iso_model *model, const objective *o)
     return add_part(model, o->prefix, "target", dtype, shape);
 }
 
-static void add_parts(objectives *all, bool weighted)
+/* The shape of a row of weights: a scalar, or the positions of the predictions. */
+static iso_shape weight_shape(const objective *o, bool positions)
+{
+    iso_shape shape = *iso_tensor_shape(o->output);
+    if (!positions || shape.rank < 3)
+        return ISO_SCALAR;
+    shape.rank -= 2; /* without the batch, and without what is predicted of a position */
+    memmove(shape.dim, shape.dim + 1, (size_t)shape.rank * sizeof shape.dim[0]);
+    return shape;
+}
+
+static void add_parts(objectives *all, bool weighted, bool positions)
 {
     iso_model *model = all->model;
     model->n_targets = all->count;
@@ -141,7 +152,8 @@ static void add_parts(objectives *all, bool weighted)
     for (int i = 0; i < all->count; i++)
         all->of[i].target = add_target(model, &all->of[i]);
     for (int i = 0; i < all->count && weighted; i++)
-        all->of[i].weights = add_part(model, all->of[i].prefix, "sample_weight", ISO_F32, ISO_SCALAR);
+        all->of[i].weights = add_part(model, all->of[i].prefix, "sample_weight", ISO_F32,
+                                      weight_shape(&all->of[i], positions));
 }
 
 /* ---- losses ---- */
@@ -372,8 +384,10 @@ iso_status iso_loss_graph_build(iso_model *model, const iso_compile_options *opt
 {
     objectives all = {.model = model, .results = results};
     iso_status status = ISO_OK;
+    if (options->position_weights && !options->sample_weights)
+        return iso_error(ISO_INVALID, "compile: .position_weights need .sample_weights");
     ISO_TRY(list_objectives(&all, options));
-    add_parts(&all, options->sample_weights);
+    add_parts(&all, options->sample_weights, options->position_weights);
     *loss = build_total(&all);
     ISO_TRY(iso_graph_error(model->graph));
     add_values(&all, *loss);

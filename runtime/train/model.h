@@ -102,6 +102,9 @@ typedef struct iso_compile_options {
      * all outputs, or one such component for each target. A data set may have none: each weight is 1 then, as in
      * Keras. */
     bool sample_weights;
+    /* Each row has a weight for each of its positions, [batch, positions...]: all dimensions of the predictions
+     * but the last. False: one for each row. With .sample_weights. */
+    bool position_weights;
     /* The type and shape of a row of targets, for loss_function. dtype 0: float, in the output's shape. */
     iso_dtype target_dtype;
     iso_shape target_shape;

@@ -714,6 +714,7 @@ START_TEST(settings_that_are_left_out)
     static const char *const optimizers[] = {
         OBJECT("Ftrl", "\"learning_rate\": 0.1"),
         OBJECT("Adam", "\"use_ema\": true"),
+        OBJECT("Adam", "\"loss_scale_factor\": 2.0"),
         OBJECT("Adam", "\"novelty\": 3"),
         OBJECT("Adam", "\"learning_rate\": -1"),
         OBJECT("Adam", "\"learning_rate\": " OBJECT("PolynomialDecay", "\"decay_steps\": 4")),

@@ -187,6 +187,8 @@ START_TEST(metrics_of_compile)
                   "custom metric a returned NULL");
     check_refused(iso_compile(model, .loss = ISO_LOSS_MSE, .custom_metrics = {{"a", other_values}}),
                   "custom metric a returned a tensor of another graph");
+    check_refused(iso_compile(model, .loss = ISO_LOSS_MSE, .position_weights = true),
+                  ".position_weights need .sample_weights");
     check_refused(iso_compile(model, .loss_function = other_values), "a tensor of another graph");
     check_refused(iso_compile(model, .loss_function = mean_error),
                   "the loss function returned a tensor of shape [], not a value for each row");
