@@ -216,6 +216,8 @@ static const iso_layer_config *object(const iso_layer_config *config, const char
     const json_t *value = look_up(config, key);
     bool custom;
     const char *type = iso_keras_class(value, &custom);
+    if (!type && json_is_object(value))
+        refuse(config, key, "a name, or an object with a class_name");
     if (!type)
         return NULL;
     iso_keras_arguments *inner = find_inner(outer, key);

@@ -150,10 +150,12 @@ static bool is_not_trainable(const json_t *config)
     return json_is_false(json_object_get(config, "trainable"));
 }
 
-/* As in Keras, the setting of a model within a model says nothing about its layers: each has its own. */
+/* As when Keras loads a file, the setting of a model within a model, or of a wrapper, says nothing about its layers:
+ * each has its own. */
 static bool is_frozen(const iso_keras_layer *l)
 {
-    return !is_network(l->type) && is_not_trainable(l->config);
+    const iso_layer_type *type = is_network(l->type) ? NULL : iso_layer_type_find(l->type);
+    return !is_network(l->type) && !(type && type->wraps) && is_not_trainable(l->config);
 }
 
 static iso_status call(iso_keras_network *net, const iso_keras_layer *l, const iso_keras_node *node,

@@ -218,7 +218,8 @@ iso_tensor *iso_bidirectional_with(const iso_bidirectional_options *given, size_
 
 static iso_merge_mode merge_mode_of(const iso_layer_config *config)
 {
-    const bool none = !config->text(config, "merge_mode") && iso_config_given(config, "merge_mode");
+    const bool none = !config->text(config, "merge_mode") && iso_config_given(config, "merge_mode") &&
+                      !(config->object && config->object(config, "merge_mode"));
     return none ? ISO_MERGE_NONE : (iso_merge_mode)iso_config_choice(config, "merge_mode", merge_modes);
 }
 
@@ -287,4 +288,4 @@ static iso_tensor *bidirectional_build(const iso_layer_config *config, iso_tenso
 }
 
 const iso_layer_type iso_layer_bidirectional = {
-    .keras = "Bidirectional", .build = bidirectional_build, .several = true, .separate = true};
+    .keras = "Bidirectional", .build = bidirectional_build, .several = true, .separate = true, .wraps = true};

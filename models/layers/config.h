@@ -46,6 +46,7 @@ typedef struct iso_layer_type {
     bool any_rank; /* computes each place alone, with any number of dimensions before those that it needs */
     bool several;  /* may have more than one input */
     bool separate; /* its inputs are arguments of the call, one by one, and not a list */
+    bool wraps;    /* the layers in it have a setting `trainable` of their own; its own says nothing about them */
 } iso_layer_type;
 
 /* Every layer type (list.h). */

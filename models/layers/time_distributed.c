@@ -134,10 +134,11 @@ iso_tensor *iso_time_distributed_with(const iso_time_distributed_options *given,
 static iso_tensor *layer_of_config(iso_tensor *x, void *user)
 {
     const iso_layer_config *config = user;
-    const bool frozen = !iso_config_flag(config, "trainable", true);
+    const iso_layer_type *type = iso_layer_type_find(config->type);
+    const bool frozen = !iso_config_flag(config, "trainable", true) && !type->wraps;
     if (frozen)
         iso_freeze_begin(iso_tensor_graph(x));
-    iso_tensor *y = iso_layer_type_find(config->type)->build(config, &x, 1);
+    iso_tensor *y = type->build(config, &x, 1);
     if (frozen)
         iso_freeze_end(iso_tensor_graph(x));
     return y;
@@ -147,12 +148,14 @@ static iso_tensor *time_distributed_build(const iso_layer_config *config, iso_te
 {
     (void)count;
     const iso_layer_config *layer = config->layer ? config->layer(config, "layer") : NULL;
-    if (!layer || !iso_layer_type_find(layer->type)) {
-        iso_config_refuse(config, "layer", "a layer that is supported by itself; models are not");
+    const iso_layer_type *type = layer ? iso_layer_type_find(layer->type) : NULL;
+    if (!type || (type->several && !type->separate)) {
+        iso_config_refuse(config, "layer",
+                          "a layer of one input that is supported by itself; models are not");
         return x[0];
     }
     return iso_time_distributed(x[0], layer_of_config, (void *)(uintptr_t)layer, .name = config->name);
 }
 
-const iso_layer_type iso_layer_time_distributed = {.keras = "TimeDistributed",
-                                                   .build = time_distributed_build};
+const iso_layer_type iso_layer_time_distributed = {
+    .keras = "TimeDistributed", .build = time_distributed_build, .wraps = true};

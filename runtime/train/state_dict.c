@@ -308,7 +308,7 @@ static void warn_of_ignored(iso_context *ctx, const iso_saved_file *file, const 
                  file_name(file), both->theirs ? both->theirs : "without a name", both->in_file, both->ours,
                  both->in_model,
                  both->theirs && names_agree(both->theirs, both->ours)
-                     ? "; one of them has a schedule or accumulates gradients"
+                     ? "; one of them has a schedule, accumulates gradients or trains other variables"
                      : "");
 }
 

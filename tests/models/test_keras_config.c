@@ -165,6 +165,10 @@ START_TEST(arguments)
          "layers[2] (Bidirectional 'l'): it has 2 outputs in a Sequential"},
         {SEQUENTIAL(IN_STEPS LAYER("Bidirectional", ", \"merge_mode\": 3, \"layer\": " PART("GRU", ""))),
          "merge_mode is 3; supported: a string"},
+        {SEQUENTIAL(IN_STEPS LAYER("Bidirectional", ", \"merge_mode\": {}, \"layer\": " PART("GRU", ""))),
+         "merge_mode is {}; supported: a name, or an object with a class_name"},
+        {SEQUENTIAL(LAYER("Conv2D", CONV ", \"kernel_initializer\": {}")),
+         "kernel_initializer is {}; supported: a name, or an object with a class_name"},
         {SEQUENTIAL(IN_STEPS LAYER("Bidirectional", ", \"layer\": " PART("Dense", ""))),
          "supported: LSTM, GRU, SimpleRNN"},
         {SEQUENTIAL(IN_STEPS LAYER("Bidirectional", "")),
@@ -185,7 +189,9 @@ START_TEST(arguments)
                                                         "GRU", ", \"dtype\": \"mixed_bfloat16\""))),
          "layer.dtype is \"mixed_bfloat16\"; supported: that of the layer around it"},
         {SEQUENTIAL(IN_STEPS LAYER("TimeDistributed", ", \"layer\": " PART("Sequential", ""))),
-         "supported: a layer that is supported by itself; models are not"},
+         "supported: a layer of one input that is supported by itself; models are not"},
+        {SEQUENTIAL(IN_STEPS LAYER("TimeDistributed", ", \"layer\": " PART("Add", ""))),
+         "supported: a layer of one input that is supported by itself; models are not"},
         {SEQUENTIAL(IN_STEPS LAYER("TimeDistributed", ", \"layer\": " PART("Dense", ", \"bogus\": 1"))),
          "layer.bogus is 1: this argument is not supported"},
         {SEQUENTIAL(IN_STEPS LAYER("TimeDistributed", ", \"layer\": " PART("Conv1D", ", \"filters\": 1"))),
@@ -365,6 +371,19 @@ static int count_trainable(void)
         count += iso_variable_trainable(iso_graph_variable(graph, i));
     return count;
 }
+
+/* The layers in a wrapper have settings of their own, also where a wrapper is in another one. */
+START_TEST(trainable_of_wrappers)
+{
+    built(SEQUENTIAL(IN_STEPS LAYER("Bidirectional", ", \"trainable\": false, \"layer\": " PART("GRU", ""))));
+    ck_assert_int_eq(count_trainable(), 6);
+    built(SEQUENTIAL(IN_STEPS LAYER("Bidirectional", ", \"layer\": " PART("GRU", ", \"trainable\": false"))));
+    ck_assert_int_eq(count_trainable(), 0);
+    built(SEQUENTIAL(
+        IN_STEPS LAYER("TimeDistributed", ", \"trainable\": false, \"layer\": " PART("Dense", ""))));
+    ck_assert_int_eq(count_trainable(), 2);
+}
+END_TEST
 
 /* Of the whole model, Keras's load_model takes trainable from a Functional, and ignores it in a Sequential. */
 START_TEST(trainable_of_the_whole_model)
@@ -749,10 +768,10 @@ int main(void)
     iso_status status = iso_init(NULL, NULL, &ctx);
     if (status != ISO_OK)
         return iso_finish(ctx, status);
-    int failed = RUN_TESTS("config.json", 0, arguments, usual_values, sides_of_images, shapes_of_inputs,
-                           calls_in_any_order, trainable_of_the_whole_model, networks, a_bomb_of_models,
-                           a_bomb_of_values, settings, metrics, thresholds, thresholds_that_differ,
-                           settings_of_metrics_that_are_refused, settings_that_are_left_out,
-                           warnings_name_their_place_once, schedules_that_do_not_fit);
+    int failed = RUN_TESTS(
+        "config.json", 0, arguments, usual_values, sides_of_images, shapes_of_inputs, calls_in_any_order,
+        trainable_of_wrappers, trainable_of_the_whole_model, networks, a_bomb_of_models, a_bomb_of_values,
+        settings, metrics, thresholds, thresholds_that_differ, settings_of_metrics_that_are_refused,
+        settings_that_are_left_out, warnings_name_their_place_once, schedules_that_do_not_fit);
     return iso_finish(ctx, ISO_OK) || failed;
 }
