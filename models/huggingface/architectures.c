@@ -49,9 +49,9 @@ static const iso_hf_tensor gpt_tensors[] = {
     VECTOR("norm/beta", "transformer.ln_f.bias"),
     {0}};
 
-/* Masks of older versions, and the table of tokens again. */
+/* Masks of older versions. */
 static const char *const gpt_ignored[] = {"transformer.h.#.attn.bias", "transformer.h.#.attn.masked_bias",
-                                          "lm_head.weight", NULL};
+                                          NULL};
 
 static const iso_hf_key gpt_keys[] = {SETTING("n_layer", COUNT, "layers", 12, false),
                                       SETTING("n_head", COUNT, "heads", 12, false),
@@ -87,6 +87,12 @@ static iso_status gpt_read_dropout(const char *file, const json_t *config)
 
 static iso_status gpt_read(const char *file, const json_t *config, iso_builtin_settings *settings)
 {
+    const iso_gpt_options *o = &settings->gpt;
+    if (o->width % o->heads != 0)
+        return iso_hf_refuse(file, "n_head", json_object_get(config, "n_head"), "it must divide n_embd");
+    if (o->epsilon < 0)
+        return iso_hf_refuse(file, "layer_norm_epsilon", json_object_get(config, "layer_norm_epsilon"),
+                             "it must not be negative");
     const json_t *value = json_object_get(config, "activation_function");
     const char *name = value ? json_string_value(value) : "gelu_new";
     for (size_t i = 0; name && i < sizeof gpt_activations / sizeof *gpt_activations; i++)
@@ -170,17 +176,24 @@ static iso_status llama_read_stretch(const char *file, const json_t *scaling, is
     ISO_TRY(llama_positive(file, scaling, "factor", 8, &o->rope_factor));
     ISO_TRY(llama_positive(file, scaling, "low_freq_factor", 1, &o->rope_low));
     ISO_TRY(llama_positive(file, scaling, "high_freq_factor", 4, &o->rope_high));
-    ISO_TRY(llama_count(file, scaling, "original_max_position_embeddings", 8192, &o->rope_context));
+    const char *context = "original_max_position_embeddings";
+    if (!json_is_number(json_object_get(scaling, context)))
+        ISO_TRY(
+            iso_hf_refuse(file, context, json_object_get(scaling, context), "the type \"llama3\" needs it"));
+    ISO_TRY(llama_count(file, scaling, context, 0, &o->rope_context));
 done:
     return status;
 }
 
-/* Rotary positions are "rope_theta" and "rope_scaling", or, from transformers 5 on, both in "rope_parameters". */
+/* Rotary positions are "rope_theta" and "rope_scaling", or, from transformers 5 on, both in "rope_parameters". As
+ * there, "rope_scaling" counts if a file has both. */
 static iso_status llama_read_positions(const char *file, const json_t *config, iso_llama_options *o)
 {
-    const json_t *own = json_object_get(config, "rope_parameters");
-    const char *key = own ? "rope_parameters" : "rope_scaling";
-    const json_t *scaling = own ? own : json_object_get(config, key);
+    const json_t *own = json_object_get(config, "rope_parameters"),
+                 *older = json_object_get(config, "rope_scaling");
+    const bool newer = !older || json_is_null(older);
+    const char *key = newer ? "rope_parameters" : "rope_scaling";
+    const json_t *scaling = newer ? own : older;
     const json_t *given = json_object_get(scaling, "rope_type");
     const char *type = json_string_value(given ? given : json_object_get(scaling, "type"));
     iso_status status;
@@ -199,7 +212,19 @@ static iso_status llama_read(const char *file, const json_t *config, iso_builtin
     iso_llama_options *o = &settings->llama;
     int64_t features = 0;
     iso_status status;
+    if (o->width % o->heads != 0)
+        return iso_hf_refuse(file, "num_attention_heads", json_object_get(config, "num_attention_heads"),
+                             "it must divide hidden_size");
+    if (o->width / o->heads % 2 != 0)
+        return iso_hf_refuse(file, "num_attention_heads", json_object_get(config, "num_attention_heads"),
+                             "hidden_size / num_attention_heads must be even");
+    if (o->epsilon < 0)
+        return iso_hf_refuse(file, "rms_norm_eps", json_object_get(config, "rms_norm_eps"),
+                             "it must not be negative");
     ISO_TRY(llama_count(file, config, "num_key_value_heads", o->heads, &o->kv_heads));
+    if (o->heads % o->kv_heads != 0)
+        return iso_hf_refuse(file, "num_key_value_heads", json_object_get(config, "num_key_value_heads"),
+                             "it must divide num_attention_heads");
     ISO_TRY(llama_count(file, config, "head_dim", o->width / o->heads, &features));
     if (features != o->width / o->heads)
         ISO_TRY(iso_hf_refuse(file, "head_dim", json_object_get(config, "head_dim"),
@@ -242,6 +267,7 @@ static const iso_hf_architecture gpt = {.type = "gpt2",
                                         .prefix = "transformer.",
                                         .tensors = gpt_tensors,
                                         .ignored = gpt_ignored,
+                                        .table = "transformer.wte.weight",
                                         .keys = gpt_keys,
                                         .read = gpt_read,
                                         .write = gpt_write};
@@ -251,6 +277,7 @@ static const iso_hf_architecture llama = {.type = "llama",
                                           .prefix = "model.",
                                           .tensors = llama_tensors,
                                           .ignored = llama_ignored,
+                                          .table = "model.embed_tokens.weight",
                                           .keys = llama_keys,
                                           .read = llama_read,
                                           .write = llama_write,
@@ -261,6 +288,7 @@ static const iso_hf_architecture mistral = {.type = "mistral",
                                             .prefix = "model.",
                                             .tensors = llama_tensors,
                                             .ignored = llama_ignored,
+                                            .table = "model.embed_tokens.weight",
                                             .keys = mistral_keys,
                                             .read = llama_read,
                                             .write = llama_write};

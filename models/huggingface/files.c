@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "collectives/control/control.h"
 #include "models/huggingface/huggingface_impl.h"
@@ -117,6 +118,27 @@ static iso_status add_folder(const char *folder, iso_text *paths)
     char *path = iso_file_join(folder, ISO_HF_INDEX);
     iso_status status = path ? add_indexed(path, paths) : iso_no_memory("the name of '%s'", folder);
     iso_free(path);
+    return status;
+}
+
+iso_status iso_hf_remove_index(const char *folder)
+{
+    iso_text paths = {0};
+    char *index = iso_file_join(folder, ISO_HF_INDEX), *weights = iso_file_join(folder, ISO_HF_WEIGHTS);
+    iso_status status = index && weights ? ISO_OK : iso_no_memory("the names of files of '%s'", folder);
+    if (status == ISO_OK && is_there(folder, ISO_HF_INDEX))
+        status = add_indexed(index, &paths);
+    if (status == ISO_OK && paths.length && unlink(index)) /* first: no index names a file that is gone */
+        status = iso_file_failed(index, "it cannot be removed");
+    for (char *path = paths.data, *end; status == ISO_OK && path && (end = strchr(path, '\n'));
+         path = end + 1) {
+        *end = 0;
+        if (strcmp(path, weights) != 0 && unlink(path) && errno != ENOENT)
+            status = iso_file_failed(path, "it cannot be removed");
+    }
+    iso_text_free(&paths);
+    iso_free(weights);
+    iso_free(index);
     return status;
 }
 

@@ -10,6 +10,7 @@
 #define ISO_HF_CONFIG "config.json"
 #define ISO_HF_WEIGHTS "model.safetensors"
 #define ISO_HF_INDEX "model.safetensors.index.json"
+#define ISO_HF_COPY "lm_head.weight"
 
 /* ---- architectures (architectures.c) ---- */
 
@@ -41,7 +42,9 @@ typedef struct iso_hf_architecture {
     const char *prefix;           /* of the names, which files of the bare model lack */
     const iso_hf_tensor *tensors; /* ends with NULL */
     const char *const *ignored;   /* tensors that hold nothing that is trained; ends with NULL */
-    const iso_hf_key *keys;       /* ends with NULL */
+    const char
+        *table; /* of tokens, of which files of a model with tied tables may have a copy, ISO_HF_COPY */
+    const iso_hf_key *keys; /* ends with NULL */
     /* What no row says. file: for messages. Reads settings, which have the values of the rows; adds keys to an object
      * that has those of the rows. */
     iso_status (*read)(const char *file, const json_t *config, iso_builtin_settings *settings);
@@ -90,6 +93,8 @@ iso_status iso_hf_files_open(iso_context *ctx, const char *path, iso_hf_files *f
 void iso_hf_files_close(iso_hf_files *files);
 /* The file and the number in it of a tensor with this name, or with the name without the prefix; -1: none has it. */
 int iso_hf_files_find(const iso_hf_files *files, const char *prefix, const char *name, iso_saved_file **file);
+/* Removes a folder's index and the files that it names, which model.safetensors has replaced. Local. */
+iso_status iso_hf_remove_index(const char *folder);
 /* The text of a file of at most `most` bytes; iso_free. Local. */
 iso_status iso_hf_read_text(const char *path, size_t most, char **text, size_t *bytes);
 

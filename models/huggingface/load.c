@@ -4,6 +4,7 @@
 #include "collectives/control/control.h"
 #include "models/huggingface/huggingface_impl.h"
 #include "runtime/base/arguments.h"
+#include "runtime/base/memory.h"
 #include "runtime/base/thread_modes.h"
 #include "runtime/graph/pending.h"
 #include "runtime/session/session.h"
@@ -65,14 +66,49 @@ static bool is_known(const loading *l, iso_graph *graph, const char *name)
     return false;
 }
 
+/* A model with one table for tokens and logits may have a copy of it in its file. Another matrix would be lost. */
+static iso_status check_copy(const loading *l, iso_saved_file *file, int tensor)
+{
+    enum { ROWS = 512 };
+    iso_saved_file *other = NULL;
+    const iso_shape *shape = &iso_saved_file_tensor(file, tensor)->shape;
+    const int table = iso_hf_files_find(&l->files, l->architecture->prefix, l->architecture->table, &other);
+    bool equal =
+        table >= 0 && shape->rank == 2 && iso_shape_equal(shape, &iso_saved_file_tensor(other, table)->shape);
+    const size_t bytes = equal ? (size_t)(ROWS * shape->dim[1]) * sizeof(float) : 0;
+    void *a = iso_new(bytes + 1), *b = iso_new(bytes + 1);
+    iso_status status = a && b ? ISO_OK : iso_no_memory("rows of '%s'", ISO_HF_COPY);
+    for (int64_t row = 0; status == ISO_OK && equal && row < shape->dim[0]; row += ROWS) {
+        const int64_t rows = shape->dim[0] - row < ROWS ? shape->dim[0] - row : ROWS;
+        const iso_box box = {.rank = 2, .offset = {row, 0}, .extent = {rows, shape->dim[1]}};
+        status = iso_saved_file_read(file, tensor, &box, ISO_F32, a);
+        if (status == ISO_OK)
+            status = iso_saved_file_read(other, table, &box, ISO_F32, b);
+        equal = memcmp(a, b, (size_t)(rows * shape->dim[1]) * sizeof(float)) == 0;
+    }
+    iso_free(a);
+    iso_free(b);
+    if (status == ISO_OK && !equal)
+        status = iso_error(ISO_INVALID, "'%s': '%s' differs from '%s'; the model has one table for both",
+                           iso_saved_file_path(file), ISO_HF_COPY, l->architecture->table);
+    return status;
+}
+
 /* A tensor that the model lacks means that the files belong to another network. */
-static iso_status check_file(const loading *l, iso_graph *graph, const iso_saved_file *file)
+static iso_status check_file(const loading *l, iso_graph *graph, iso_saved_file *file)
 {
     for (int i = 0; i < iso_saved_file_tensors(file); i++) {
         const char *name = iso_saved_file_tensor(file, i)->h5_path + 1;
-        if (!iso_hf_is_ignored(l->architecture, name) && !is_known(l, graph, name))
-            return iso_error(ISO_INVALID, "'%s' holds the tensor '%s', which the model does not have",
-                             iso_saved_file_path(file), name);
+        if (iso_hf_is_ignored(l->architecture, name) || is_known(l, graph, name))
+            continue;
+        iso_status status = ISO_OK;
+        if (strcmp(name, ISO_HF_COPY) != 0)
+            status = iso_error(ISO_INVALID, "'%s' holds the tensor '%s', which the model does not have",
+                               iso_saved_file_path(file), name);
+        else if (iso_is_chief(iso_graph_context(graph)))
+            status = check_copy(l, file, i);
+        if (status != ISO_OK)
+            return status;
     }
     return ISO_OK;
 }

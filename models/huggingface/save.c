@@ -219,6 +219,7 @@ static iso_status write_others(iso_model *model, const saving *s, const char *so
     for (size_t i = 0; source && i < sizeof names / sizeof *names; i++)
         ISO_TRY(copy(source, s->folder, names[i]));
     ISO_TRY(write_config(model, s, source));
+    ISO_TRY(iso_hf_remove_index(s->folder));
 done:
     return status;
 }
