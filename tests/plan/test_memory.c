@@ -145,11 +145,12 @@ static void check_stated(const char *of, const iso_plan_report *report, const ch
                   mesh, report->n_hosts, stated, of, taken, 100 * (stated / taken - 1));
 }
 
-/* With GPUs, memory of the host is for tables and pinned memory. A slot's own tables are not planned in full. */
+/* A model keeps its compile options. With GPUs, memory of the host is for tables and pinned memory. A slot's own
+ * tables are not planned in full. */
 static slack host_slack(const iso_plan_report *report)
 {
-    double own = 3e5 + 1.3e5 * report->n_host_slots;
-    return is_on_gpus() ? (slack){own, own} : (slack){0, 0};
+    double own = 3e5 + 1.3e5 * report->n_host_slots, kept = 2 * sizeof(iso_compile_options);
+    return is_on_gpus() ? (slack){own, own} : (slack){kept, 0};
 }
 
 static void compare_on(const iso_builtin_model *kind, const char *mesh, const char *devices,
