@@ -372,16 +372,19 @@ static int count_trainable(void)
     return count;
 }
 
-/* The layers in a wrapper have settings of their own, also where a wrapper is in another one. */
+/* The layers in a wrapper have settings of their own. */
 START_TEST(trainable_of_wrappers)
 {
     built(SEQUENTIAL(IN_STEPS LAYER("Bidirectional", ", \"trainable\": false, \"layer\": " PART("GRU", ""))));
     ck_assert_int_eq(count_trainable(), 6);
+    done();
     built(SEQUENTIAL(IN_STEPS LAYER("Bidirectional", ", \"layer\": " PART("GRU", ", \"trainable\": false"))));
     ck_assert_int_eq(count_trainable(), 0);
+    done();
     built(SEQUENTIAL(
         IN_STEPS LAYER("TimeDistributed", ", \"trainable\": false, \"layer\": " PART("Dense", ""))));
     ck_assert_int_eq(count_trainable(), 2);
+    done();
 }
 END_TEST
 
