@@ -279,20 +279,14 @@ bool iso_data_weighted(const iso_dataset *data)
     return data && iso_dataset_components(data) > iso_dataset_inputs(data) + iso_dataset_targets(data);
 }
 
-static int64_t elements_of(const iso_shape *shape)
-{
-    int64_t count = 1;
-    for (int d = 0; d < shape->rank; d++)
-        count *= shape->dim[d];
-    return count;
-}
-
 bool iso_data_weighs_positions(const iso_dataset *data)
 {
     bool several = false;
     int first = iso_data_weighted(data) ? iso_dataset_inputs(data) + iso_dataset_targets(data) : 0;
-    for (int i = first; first > 0 && i < iso_dataset_components(data); i++)
-        several = several || elements_of(iso_dataset_shape(data, i)) > 1;
+    for (int i = first; first > 0 && i < iso_dataset_components(data); i++) {
+        int64_t count = 0;
+        several |= iso_shape_count(iso_dataset_shape(data, i), &count) == ISO_OK && count > 1;
+    }
     return several;
 }
 

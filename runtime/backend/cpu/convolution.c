@@ -1,38 +1,58 @@
 /* Kernels of convolutions in float32 without groups and dilation. */
+#include "runtime/backend/cpu/convolution.h"
 #include "runtime/backend/cpu/cpu.h"
 #include "runtime/backend/cpu/functions.h"
 #include "runtime/backend/window.h"
 #include "runtime/graph/ops/network.h"
 
-static iso_conv convolution_conv_of(const iso_kernel_call *call, const iso_array *x, const iso_array *kernel,
-                                    const iso_array *y)
+iso_conv iso_cpu_conv_of(const iso_kernel_call *call, const iso_array *x, const iso_array *kernel,
+                         const iso_array *y, int height)
 {
     const iso_conv_geometry *geometry = &((const iso_conv_attrs *)call->attrs)->geometry;
-    iso_conv conv = {.n = x->dim[0], .c = x->dim[3], .f = y->dim[3]};
+    iso_conv conv = {.n = x->dim[0], .c = x->dim[height + 2], .f = y->dim[height + 2]};
     for (int i = 0; i < 2; i++) {
-        conv.in[i] = x->dim[1 + i];
-        conv.out[i] = y->dim[1 + i];
+        conv.in[i] = x->dim[height + i];
+        conv.out[i] = y->dim[height + i];
         conv.kernel[i] = kernel->dim[i];
         conv.stride[i] = geometry->stride[i];
-        conv.pad[i] = iso_local_padding(x, y, 1 + i, geometry->stride[i], geometry->pad_before[i]);
+        conv.pad[i] = iso_local_padding(x, y, height + i, geometry->stride[i], geometry->pad_before[i]);
     }
     return conv;
 }
 
-/* Parts without an output position or an element of x are left to other kernels, as are parts that begin
- * before the window. */
-static bool convolution_fits(const iso_kernel_call *call, const iso_conv *conv)
+bool iso_cpu_conv_fits(const iso_kernel_call *call, const iso_conv *conv)
 {
     const iso_conv_geometry *geometry = &((const iso_conv_attrs *)call->attrs)->geometry;
     bool whole = true;
     for (int i = 0; i < 2; i++)
         whole &= geometry->dilation[i] == 1 && conv->in[i] > 0 && conv->out[i] > 0 && conv->pad[i] >= 0;
-    return whole && iso_cpu_has_type(call, ISO_F32) && geometry->groups == 1;
+    return whole;
+}
+
+iso_conv iso_cpu_conv_rotated(const iso_conv *conv)
+{
+    iso_conv rotated = *conv;
+    rotated.c = conv->f;
+    rotated.f = conv->c;
+    for (int i = 0; i < 2; i++) {
+        rotated.in[i] = conv->out[i];
+        rotated.out[i] = conv->in[i];
+        rotated.pad[i] = conv->kernel[i] - 1 - conv->pad[i];
+    }
+    return rotated;
+}
+
+enum { HEIGHT = 1 }; /* of images [n, h, w, c] */
+
+static bool convolution_fits(const iso_kernel_call *call, const iso_conv *conv)
+{
+    const iso_conv_geometry *geometry = &((const iso_conv_attrs *)call->attrs)->geometry;
+    return iso_cpu_conv_fits(call, conv) && iso_cpu_has_type(call, ISO_F32) && geometry->groups == 1;
 }
 
 static iso_conv convolution_forward(const iso_kernel_call *call)
 {
-    return convolution_conv_of(call, &call->in[0], &call->in[1], &call->out[0]);
+    return iso_cpu_conv_of(call, &call->in[0], &call->in[1], &call->out[0], HEIGHT);
 }
 
 static bool convolution_forward_fits(const iso_kernel_call *call)
@@ -55,7 +75,7 @@ static void convolution_run_forward(const iso_kernel_call *call)
 
 static iso_conv convolution_backward_input(const iso_kernel_call *call)
 {
-    return convolution_conv_of(call, &call->out[0], &call->in[0], &call->in[1]);
+    return iso_cpu_conv_of(call, &call->out[0], &call->in[0], &call->in[1], HEIGHT);
 }
 
 static bool convolution_input_fits(const iso_kernel_call *call)
@@ -79,7 +99,7 @@ static void convolution_run_input(const iso_kernel_call *call)
 
 static iso_conv convolution_backward_kernel(const iso_kernel_call *call)
 {
-    return convolution_conv_of(call, &call->in[0], &call->out[0], &call->in[1]);
+    return iso_cpu_conv_of(call, &call->in[0], &call->out[0], &call->in[1], HEIGHT);
 }
 
 static bool convolution_kernel_fits(const iso_kernel_call *call)
@@ -109,18 +129,10 @@ static bool convolution_is_winograd(const iso_kernel_call *call, const iso_conv 
     return convolution_fits(call, conv) && iso_cpu_functions()->winograd_pays(shape);
 }
 
-/* The convolution of dy with the rotated kernel that makes the gradient of x. */
 static iso_conv convolution_rotated(const iso_kernel_call *call)
 {
-    iso_conv conv = convolution_backward_input(call), rotated = conv;
-    rotated.c = conv.f;
-    rotated.f = conv.c;
-    for (int i = 0; i < 2; i++) {
-        rotated.in[i] = conv.out[i];
-        rotated.out[i] = conv.in[i];
-        rotated.pad[i] = conv.kernel[i] - 1 - conv.pad[i];
-    }
-    return rotated;
+    iso_conv conv = convolution_backward_input(call);
+    return iso_cpu_conv_rotated(&conv);
 }
 
 static bool winograd_forward_fits(const iso_kernel_call *call)

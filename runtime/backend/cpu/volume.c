@@ -2,10 +2,10 @@
  * positions at a time, or by Winograd, which needs no copy of the windows. */
 #include <string.h>
 
+#include "runtime/backend/cpu/convolution.h"
 #include "runtime/backend/cpu/cpu.h"
 #include "runtime/backend/cpu/functions.h"
 #include "runtime/backend/cpu/windows.h"
-#include "runtime/base/memory.h"
 
 enum {
     BUFFER = 1 << 20 /* bytes of the windows of some positions, which stay in the L2 cache; at least of one */
@@ -178,23 +178,14 @@ typedef struct volume_conv {
 static volume_conv volume_conv_of(const iso_kernel_call *call, const iso_array *x, const iso_array *kernel,
                                   const iso_array *y)
 {
-    const iso_conv_geometry *geometry = &volume_attrs(call)->geometry;
+    enum { HEIGHT = 2 }; /* of volumes [n, d, h, w, c] */
     volume_conv v = {.fits = volume_fits(call)};
     if (!v.fits)
         return v;
     const iso_unfolding u = volume_windows(call, x, y);
-    v.slice = (iso_conv){.n = u.outer, .c = u.c, .f = y->dim[4]};
+    v.slice = iso_cpu_conv_of(call, x, kernel, y, HEIGHT);
     v.depth = (iso_conv_depth){u.d, u.positions, u.size, u.dilation, u.pad};
-    v.fits = u.stride == 1;
-    for (int i = 0; i < 2; i++) {
-        v.slice.in[i] = x->dim[2 + i];
-        v.slice.out[i] = y->dim[2 + i];
-        v.slice.kernel[i] = kernel->dim[i];
-        v.slice.stride[i] = geometry->stride[i];
-        v.slice.pad[i] = iso_local_padding(x, y, 2 + i, geometry->stride[i], geometry->pad_before[i]);
-        v.fits &=
-            geometry->dilation[i] == 1 && v.slice.in[i] > 0 && v.slice.out[i] > 0 && v.slice.pad[i] >= 0;
-    }
+    v.fits = u.stride == 1 && iso_cpu_conv_fits(call, &v.slice);
     return v;
 }
 
@@ -202,13 +193,7 @@ static volume_conv volume_conv_of(const iso_kernel_call *call, const iso_array *
 static volume_conv volume_rotated(const iso_kernel_call *call)
 {
     volume_conv v = volume_conv_of(call, &call->out[0], &call->in[0], &call->in[1]), r = v;
-    r.slice.c = v.slice.f;
-    r.slice.f = v.slice.c;
-    for (int i = 0; i < 2; i++) {
-        r.slice.in[i] = v.slice.out[i];
-        r.slice.out[i] = v.slice.in[i];
-        r.slice.pad[i] = v.slice.kernel[i] - 1 - v.slice.pad[i];
-    }
+    r.slice = iso_cpu_conv_rotated(&v.slice);
     r.depth.in = v.depth.out;
     r.depth.out = v.depth.in;
     r.depth.pad = (v.depth.taps - 1) * v.depth.dilation - v.depth.pad;
