@@ -45,14 +45,6 @@ static size_t find_folder(const char *model)
     return length;
 }
 
-static const iso_setting *setting_of(const iso_builtin_model *model, const char *name)
-{
-    const iso_setting *s = model->settings;
-    while (s->name && strcmp(s->name, name) != 0)
-        s++;
-    return s->name ? s : NULL;
-}
-
 /* Reads "context=256,dropout=0", what stands behind the folder's name. */
 static iso_status read_changes(const iso_train_options *options, const char *text, iso_named_model *named)
 {
@@ -60,12 +52,13 @@ static iso_status read_changes(const iso_train_options *options, const char *tex
     changes read = {0};
     int count = 0;
     for (const iso_setting *s = change_rows; s->name; s++)
-        if (setting_of(named->builtin, s->name))
+        if (iso_setting_of(named->builtin->settings, s->name))
             rows[count++] = *s;
     for (int i = 0; i < count; i++)
         iso_setting_set(&rows[i], &read,
                         i == 0 ? 0
-                               : iso_setting_get(setting_of(named->builtin, rows[i].name), &named->settings));
+                               : iso_setting_get(iso_setting_of(named->builtin->settings, rows[i].name),
+                                                 &named->settings));
     iso_status status =
         iso_settings_read_rows("model", options->model, text, rows,
                                (iso_count_range){ISO_BUILTIN_LEAST, ISO_BUILTIN_MOST}, 0, &read);
@@ -73,7 +66,7 @@ static iso_status read_changes(const iso_train_options *options, const char *tex
         return status;
     named->context = read.context;
     for (int i = 1; i < count; i++)
-        iso_setting_set(setting_of(named->builtin, rows[i].name), &named->settings,
+        iso_setting_set(iso_setting_of(named->builtin->settings, rows[i].name), &named->settings,
                         iso_setting_get(&rows[i], &read));
     return ISO_OK;
 }

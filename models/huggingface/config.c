@@ -38,14 +38,6 @@ bool iso_hf_number(const json_t *config, const char *key, double fallback, doubl
 
 /* ---- reading ---- */
 
-static const iso_setting *find_setting(const iso_builtin_model *model, const char *name)
-{
-    const iso_setting *s = model->settings;
-    while (strcmp(s->name, name) != 0)
-        s++;
-    return s;
-}
-
 static iso_status read_count(const char *file, const json_t *config, const char *key, double fallback,
                              double least, double most, double *count)
 {
@@ -96,7 +88,7 @@ static iso_status read_key(const char *file, const json_t *config, const iso_hf_
             status = iso_hf_refuse(file, key->key, value, "it must be a number");
     }
     if (status == ISO_OK)
-        iso_setting_set(find_setting(net->model, key->setting), &net->settings, number);
+        iso_setting_set(iso_setting_of(net->model->settings, key->setting), &net->settings, number);
     return status;
 }
 
@@ -193,7 +185,7 @@ void iso_hf_config_write(const iso_hf_architecture *a, const iso_builtin_setting
             config, key->key,
             key->kind == ISO_HF_FIXED
                 ? json_loads(key->fixed, JSON_DECODE_ANY, NULL)
-                : value_of(key, iso_setting_get(find_setting(model, key->setting), settings)));
+                : value_of(key, iso_setting_get(iso_setting_of(model->settings, key->setting), settings)));
     a->write(settings, config);
     json_object_del(config, "dtype");
     json_object_set_new(config, "torch_dtype", json_string(iso_dtype_name(dtype)));

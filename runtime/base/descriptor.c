@@ -6,6 +6,13 @@
 
 #include "runtime/base/options.h"
 
+const iso_setting *iso_setting_of(const iso_setting *settings, const char *name)
+{
+    while (settings->name && strcmp(settings->name, name) != 0)
+        settings++;
+    return settings->name ? settings : NULL;
+}
+
 const char *iso_setting_keras(const iso_setting *setting)
 {
     return setting->keras ? setting->keras : setting->name;

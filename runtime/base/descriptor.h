@@ -49,6 +49,8 @@ typedef struct iso_setting {
 #member, ISO_SETTING_##kind, offsetof(type, member), fallback, NULL, NULL                            \
     }
 
+/* The setting of this name in a list; NULL if there is none. */
+const iso_setting *iso_setting_of(const iso_setting *settings, const char *name);
 /* The name in Keras's files. */
 const char *iso_setting_keras(const iso_setting *setting);
 /* The member's value, as a number; values: the struct. */
