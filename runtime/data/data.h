@@ -48,7 +48,8 @@ typedef struct iso_dataset_open_options {
 /* Opens a built-in data set by name, a folder of IDX files as MNIST has them (train-images-idx3-ubyte,
  * t10k-labels-idx1-ubyte and so on, gzip'd or not), a file of tokens (.bin), an HDF5 file, or with .context any
  * other file as text, gzip'd or not. A file is one part: `part` is ignored. Each byte of a text is a token. Tokens
- * in a file are 16-bit numbers, lowest byte first, as nanoGPT and llm.c write them (llm.c with a header). Row r of
+ * in a file are 16-bit numbers, lowest byte first, as nanoGPT writes them, or 32-bit numbers if .vocabulary is above
+ * 65536; or what llm.c's header of the file says. Row r of
  * text or tokens has the tokens [r * context, (r + 1) * context) and, as targets, the token after each of these;
  * tokens after the last whole row, which with targets needs one token more, are unused. Images [rows, h, w]
  * become rows [h, w, 1]. A built-in data set is searched in its folder under $ISOGRID_DATA, then in the folder

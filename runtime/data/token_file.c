@@ -13,7 +13,7 @@
 #include "runtime/base/file.h"
 #include "runtime/base/memory.h"
 
-enum { BLOCK = 4096 }; /* tokens that are read and converted at a time */
+enum { BLOCK = 4096, /* tokens that are read and converted at a time */ MOST_WIDTH = 4 };
 
 /* ---- reading ---- */
 
@@ -27,10 +27,18 @@ static iso_status is_truncated(const iso_token_file *from, int64_t token)
                      from->path, token, from->size, (long long)about.st_size);
 }
 
+static int32_t token_of(const uint8_t *bytes, size_t width)
+{
+    uint32_t token = 0;
+    for (size_t i = width; i-- > 0;)
+        token = token << 8 | bytes[i];
+    return (int32_t)token;
+}
+
 /* At most BLOCK tokens. */
 static iso_status read_block(const iso_token_file *from, int64_t first, int64_t count, int32_t *tokens)
 {
-    uint8_t bytes[2 * BLOCK];
+    uint8_t bytes[MOST_WIDTH * BLOCK];
     const size_t width = (size_t)from->width, wanted = (size_t)count * width;
     size_t got;
     if (!iso_file_read(from->file, bytes, wanted, from->begin + (size_t)first * width, &got))
@@ -38,7 +46,7 @@ static iso_status read_block(const iso_token_file *from, int64_t first, int64_t 
     if (got < wanted)
         return is_truncated(from, first + (int64_t)(got / width));
     for (int64_t i = 0; i < count; i++)
-        tokens[i] = width == 1 ? bytes[i] : bytes[2 * i] | bytes[2 * i + 1] << 8;
+        tokens[i] = token_of(bytes + (size_t)i * width, width);
     return ISO_OK;
 }
 

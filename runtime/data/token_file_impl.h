@@ -8,7 +8,7 @@ typedef struct iso_token_file {
     int file; /* a descriptor: a file that takes the path later does not change the rows */
     const char *path;
     size_t begin; /* byte of the first token */
-    int width;    /* bytes of a token, lowest first: 1 or 2 */
+    int width;    /* bytes of a token, lowest first: 1, 2 or 4 */
     size_t size;  /* bytes of the file when it was opened */
 } iso_token_file;
 

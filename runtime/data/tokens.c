@@ -1,5 +1,5 @@
-/* Files of tokens for language models: text, each byte of which is a token, and files of 16-bit tokens as nanoGPT
- * (.bin) and llm.c (with a header) write them. Row r has the tokens [r * context, (r + 1) * context), and its
+/* Files of tokens for language models: text, each byte of which is a token, and files of 16-bit or 32-bit tokens as
+ * nanoGPT (.bin) and llm.c (with a header) write them. Row r has the tokens [r * context, (r + 1) * context), and its
  * targets, if any, are those one further on. */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -19,11 +19,7 @@
 
 enum {
     FIRST_ROOM = 1 << 20,
-    TOKEN_BYTES = 2,
     HEADER_BYTES = 1024, /* of llm.c: 256 words of 32 bits, of which the first three are used */
-    HEADER_MAGIC = 20240520,
-    HEADER_VERSION = 1,    /* tokens of 16 bits */
-    WIDE_MAGIC = 20240801, /* of llm.c's files for Llama 3: tokens of 32 bits */
     MEMORY_LIMIT = 64 << 20,
     BLOCK = 1 << 16, /* tokens that are checked at a time */
 };
@@ -66,53 +62,83 @@ static uint32_t little_endian(const uint8_t *bytes, int count)
     return value;
 }
 
-/* Finds the first token and the number of tokens of a .bin file. nanoGPT's files have no header. */
-static iso_status find_tokens(const char *path, const uint8_t *bytes, size_t size, size_t *begin,
-                              size_t *count)
+/* llm.c's headers: two words, then the number of tokens. */
+typedef struct header {
+    uint32_t magic, version;
+    int width; /* bytes of a token, lowest first */
+} header;
+
+static const header *header_of(const uint8_t *bytes, size_t size)
 {
-    uint32_t magic = size >= 4 ? little_endian(bytes, 4) : 0;
-    bool header = magic == HEADER_MAGIC;
-    if ((header || magic == WIDE_MAGIC) && size < HEADER_BYTES)
+    static const header headers[] = {{20240520, 1, 2}, {20240801, 7, 4 /* for Llama 3 */}};
+    const uint32_t magic = size >= 4 ? little_endian(bytes, 4) : 0;
+    for (size_t i = 0; i < sizeof headers / sizeof *headers; i++)
+        if (headers[i].magic == magic)
+            return &headers[i];
+    return NULL;
+}
+
+static iso_status check_header(const char *path, const header *h, const uint8_t *bytes, size_t size)
+{
+    if (size < HEADER_BYTES)
         return iso_error(
             ISO_INVALID,
             "'%s' is truncated: it begins as llm.c's files of tokens do, and has %zu of the %d bytes of "
             "their header",
             path, size, HEADER_BYTES);
-    uint32_t version = header ? little_endian(bytes + 4, 4) : HEADER_VERSION;
-    if (magic == WIDE_MAGIC)
+    const uint32_t version = little_endian(bytes + 4, 4), count = little_endian(bytes + 8, 4);
+    const size_t tokens = (size - HEADER_BYTES) / (size_t)h->width;
+    if (version != h->version)
         return iso_error(ISO_INVALID,
-                         "'%s' holds 32-bit tokens, as llm.c writes them for Llama 3; supported: "
-                         "16-bit tokens",
-                         path);
-    *begin = header ? HEADER_BYTES : 0;
-    *count = (size - *begin) / TOKEN_BYTES;
-    if (version != HEADER_VERSION)
-        return iso_error(ISO_INVALID,
-                         "'%s' has version %" PRIu32 " of llm.c's files of tokens; supported: %d", path,
-                         version, HEADER_VERSION);
-    if (size % TOKEN_BYTES)
-        return iso_error(ISO_INVALID, "'%s' has %zu bytes, which are no whole number of 16-bit tokens", path,
-                         size);
-    if (header && little_endian(bytes + 8, 4) != *count)
+                         "'%s' has version %" PRIu32
+                         " of llm.c's files of %d-bit tokens; supported: %" PRIu32,
+                         path, version, 8 * h->width, h->version);
+    if (count != tokens)
         return iso_error(ISO_INVALID,
                          "'%s' is truncated or too long: its header says %" PRIu32 " tokens, it has %zu",
-                         path, little_endian(bytes + 8, 4), *count);
+                         path, count, tokens);
     return ISO_OK;
 }
 
-/* Replaces the bytes of a .bin file by its tokens. */
-static iso_status widen(const char *path, uint8_t **bytes, size_t *count)
+/* Where the tokens of a .bin file are. */
+typedef struct token_layout {
+    size_t begin, count; /* byte of the first, number of tokens */
+    int width;           /* bytes of each */
+} token_layout;
+
+/* nanoGPT's files have no header. Tokens of a vocabulary that 16 bits cannot number have 32 there. */
+static iso_status find_tokens(const char *path, const iso_dataset_open_options *options, const uint8_t *bytes,
+                              size_t size, token_layout *found)
 {
-    size_t begin = 0, tokens = 0;
+    const header *h = header_of(bytes, size);
+    const bool large = options->vocabulary > UINT16_MAX + 1;
+    iso_status status = h ? check_header(path, h, bytes, size) : ISO_OK;
+    if (status != ISO_OK)
+        return status;
+    found->width = h ? h->width : large ? 4 : 2;
+    found->begin = h ? HEADER_BYTES : 0;
+    found->count = (size - found->begin) / (size_t)found->width;
+    if (size % (size_t)found->width == 0)
+        return ISO_OK;
+    return iso_error(ISO_INVALID, "'%s' has %zu bytes, which are no whole number of %d-bit tokens%s", path,
+                     size, 8 * found->width,
+                     large && !h ? "; files for more than 65536 tokens have 32 bits for each" : "");
+}
+
+/* Replaces the bytes of a .bin file by its tokens. */
+static iso_status widen(const char *path, const iso_dataset_open_options *options, uint8_t **bytes,
+                        size_t *count)
+{
+    token_layout at = {0};
     void *memory = NULL;
     iso_status status;
-    ISO_TRY(find_tokens(path, *bytes, *count, &begin, &tokens));
-    ISO_TRY(iso_alloc((tokens ? tokens : 1) * sizeof(int32_t), path, &memory));
-    for (size_t i = 0; i < tokens; i++)
-        ((int32_t *)memory)[i] = (int32_t)little_endian(*bytes + begin + i * TOKEN_BYTES, TOKEN_BYTES);
+    ISO_TRY(find_tokens(path, options, *bytes, *count, &at));
+    ISO_TRY(iso_alloc((at.count ? at.count : 1) * sizeof(int32_t), path, &memory));
+    for (size_t i = 0; i < at.count; i++)
+        ((int32_t *)memory)[i] = (int32_t)little_endian(*bytes + at.begin + i * (size_t)at.width, at.width);
     iso_free(*bytes);
     *bytes = memory;
-    *count = tokens;
+    *count = at.count;
 done:
     return status;
 }
@@ -176,8 +202,7 @@ static bool is_named_wide(const char *path)
 /* head: the file's first `count` bytes, inflated. */
 static bool is_wide(const char *path, const uint8_t *head, size_t count)
 {
-    uint32_t magic = count >= 4 ? little_endian(head, 4) : 0;
-    return is_named_wide(path) || magic == HEADER_MAGIC || magic == WIDE_MAGIC;
+    return is_named_wide(path) || header_of(head, count);
 }
 
 /* "100 tokens (--classes)" */
@@ -193,7 +218,8 @@ static void add_vocabulary(iso_text *text, const iso_dataset_open_options *optio
 static void doubt_text(const char *path, const iso_dataset_open_options *options, const uint8_t *head,
                        size_t count)
 {
-    static const char hint[] = "16-bit tokens are read from files named .bin, or with llm.c's header";
+    static const char hint[] =
+        "tokens of 16 or 32 bits are read from files named .bin, or with llm.c's header";
     iso_text vocabulary = {0};
     add_vocabulary(&vocabulary, options);
     if (memchr(head, 0, count < HEADER_BYTES ? count : HEADER_BYTES))
@@ -212,9 +238,16 @@ bool iso_is_token_file(const char *path, int64_t context)
     return named || (context > 0 && !array && !iso_is_hdf5(path));
 }
 
-static int32_t token_at(const void *tokens, iso_dtype dtype, size_t at)
+/* As it is in the file, without a sign. */
+static int64_t token_at(const void *tokens, iso_dtype dtype, size_t at)
 {
-    return dtype == ISO_I32 ? ((const int32_t *)tokens)[at] : ((const uint8_t *)tokens)[at];
+    return dtype == ISO_I32 ? ((const uint32_t *)tokens)[at] : ((const uint8_t *)tokens)[at];
+}
+
+/* All tokens are below it. */
+static int64_t token_limit(const iso_dataset_open_options *options)
+{
+    return options->vocabulary > 0 ? options->vocabulary : (int64_t)INT32_MAX + 1;
 }
 
 /* The tokens of all rows and the last target, which are checked, not those after them. count: of the file. */
@@ -224,13 +257,18 @@ static size_t tokens_used(const iso_dataset_open_options *options, size_t count)
     return rows * (size_t)options->context + (rows > 0 && !options->no_targets);
 }
 
-static iso_status bad_token(const char *path, const iso_dataset_open_options *options, int token, size_t at)
+static iso_status bad_token(const char *path, const iso_dataset_open_options *options, int64_t token,
+                            size_t at)
 {
     iso_text vocabulary = {0};
+    if (options->vocabulary == 0)
+        return iso_error(ISO_INVALID, "'%s': token %" PRId64 " at position %zu (counted from 0) is above %d",
+                         path, token, at, INT32_MAX);
     add_vocabulary(&vocabulary, options);
-    iso_status status = iso_error(
-        ISO_INVALID, "'%s': token %d at position %zu (counted from 0) is not in the vocabulary, which has %s",
-        path, token, at, iso_text_get(&vocabulary));
+    iso_status status = iso_error(ISO_INVALID,
+                                  "'%s': token %" PRId64
+                                  " at position %zu (counted from 0) is not in the vocabulary, which has %s",
+                                  path, token, at, iso_text_get(&vocabulary));
     iso_text_free(&vocabulary);
     return status;
 }
@@ -240,11 +278,9 @@ static iso_status check_tokens(const char *path, const iso_dataset_open_options 
                                iso_dtype dtype, size_t first, size_t count)
 {
     size_t at = 0;
-    while (options->vocabulary > 0 && at < count && token_at(tokens, dtype, at) < options->vocabulary)
+    while (at < count && token_at(tokens, dtype, at) < token_limit(options))
         at++;
-    if (options->vocabulary == 0 || at == count)
-        return ISO_OK;
-    return bad_token(path, options, (int)token_at(tokens, dtype, at), first + at);
+    return at == count ? ISO_OK : bad_token(path, options, token_at(tokens, dtype, at), first + at);
 }
 
 static iso_status open_in_memory(const char *path, const iso_dataset_open_options *options, iso_node **node)
@@ -255,7 +291,7 @@ static iso_status open_in_memory(const char *path, const iso_dataset_open_option
     const bool wide = status == ISO_OK && is_wide(path, bytes, count);
     const iso_dtype dtype = wide ? ISO_I32 : ISO_U8;
     if (wide)
-        status = widen(path, &bytes, &count);
+        status = widen(path, options, &bytes, &count);
     else if (status == ISO_OK)
         doubt_text(path, options, bytes, count);
     if (status == ISO_OK)
@@ -275,7 +311,7 @@ static iso_status check_file(const iso_token_file *from, const iso_dataset_open_
     const int64_t values = (int64_t)1 << 8 * from->width;
     void *memory = NULL;
     iso_status status = ISO_OK;
-    if (options->vocabulary == 0 || options->vocabulary >= values) /* any token is in it */
+    if (token_limit(options) >= values) /* no token is beyond it */
         return ISO_OK;
     ISO_TRY(iso_alloc(BLOCK * sizeof(int32_t), from->path, &memory));
     for (size_t at = 0; at < used; at += BLOCK) {
@@ -296,11 +332,14 @@ static iso_status open_rows(iso_token_file *from, const iso_dataset_open_options
     int64_t rows;
     iso_spec spec;
     iso_status status = ISO_OK;
-    from->width = is_wide(from->path, head, count) ? TOKEN_BYTES : 1;
-    if (from->width == TOKEN_BYTES)
-        ISO_TRY(find_tokens(from->path, head, from->size, &from->begin, &count));
+    token_layout at = {.count = from->size, .width = 1};
+    if (is_wide(from->path, head, count))
+        ISO_TRY(find_tokens(from->path, options, head, from->size, &at));
     else if (!checked)
         doubt_text(from->path, options, head, count);
+    from->begin = at.begin;
+    from->width = at.width;
+    count = at.count;
     ISO_TRY(make_spec(from->path, options, from->width == 1 ? ISO_U8 : ISO_I32, count, &spec, &rows));
     if (!checked)
         ISO_TRY(check_file(from, options, tokens_used(options, count)));
@@ -316,7 +355,7 @@ static bool stays_in_file(iso_token_file *from, size_t limit, uint8_t *head)
     bool found = from->file >= 0 && fstat(from->file, &about) == 0, large;
     from->size = (size_t)about.st_size;
     large = found && from->size > limit;
-    bool begun = large && pread(from->file, head, HEADER_BYTES, 0) >= TOKEN_BYTES;
+    bool begun = large && pread(from->file, head, HEADER_BYTES, 0) >= 2;
     return begun && !(head[0] == 0x1f && head[1] == 0x8b); /* gzip's */
 }
 

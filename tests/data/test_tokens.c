@@ -61,12 +61,17 @@ static void at_first_rank(int (*change)(const char *name, off_t bytes), const ch
     OK(iso_agree(ctx, ISO_OK));
 }
 
-static iso_dataset *open_tokens(const char *name, size_t limit)
+static iso_dataset *open_within(const char *name, int64_t vocabulary, size_t limit)
 {
     iso_dataset *data = NULL;
-    OK(iso_dataset_open(ctx, name, ISO_TRAIN, &data, .context = CONTEXT, .vocabulary = VOCABULARY,
+    OK(iso_dataset_open(ctx, name, ISO_TRAIN, &data, .context = CONTEXT, .vocabulary = vocabulary,
                         .memory_limit = limit));
     return data;
+}
+
+static iso_dataset *open_tokens(const char *name, size_t limit)
+{
+    return open_within(name, VOCABULARY, limit);
 }
 
 /* All rows of both are equal, batch by batch: inputs and targets, as int32 and as float64. */
@@ -115,6 +120,42 @@ START_TEST(rows_are_those_in_memory)
             OK(iso_dataset_shuffle(in_memory, 0));
         }
         expect_same(in_file, in_memory);
+    }
+}
+END_TEST
+
+/* The tokens 3 token(i), with the header of llm.c's files for Llama 3 or none. */
+static void write_wide(const char *name, bool header)
+{
+    OK(iso_agree(ctx, ISO_OK));
+    if (iso_rank(ctx) == 0) {
+        static uint32_t words[HEADER / 2 + TOKENS] = {20240801, 7, TOKENS};
+        for (size_t i = 0; i < TOKENS; i++)
+            words[HEADER / 2 + i] = 3U * token(i);
+        const size_t first = header ? 0 : HEADER / 2, count = HEADER / 2 + TOKENS - first;
+        FILE *file = fopen(name, "wb");
+        ck_assert_ptr_nonnull(file);
+        ck_assert_uint_eq(fwrite(words + first, sizeof *words, count, file), count);
+        ck_assert_int_eq(fclose(file), 0);
+    }
+    OK(iso_agree(ctx, ISO_OK));
+}
+
+/* A file without a header has them if the vocabulary needs them. */
+START_TEST(tokens_of_32_bits)
+{
+    for (int header = 0; header < 2; header++) {
+        const iso_batch *batch = NULL;
+        int32_t got[CONTEXT];
+        write_wide(path, header);
+        iso_dataset *in_file = open_within(path, 3 * VOCABULARY, 1);
+        OK(iso_dataset_batch(in_file, 50));
+        OK(iso_dataset_next(in_file, &batch));
+        OK(batch->read(batch, 1, 49, 1, ISO_I32, got));
+        for (int i = 0; i < CONTEXT; i++)
+            ck_assert_int_eq(got[i], 3 * token((size_t)(49 * CONTEXT + 1 + i)));
+        iso_dataset_destroy(in_file);
+        expect_same(open_within(path, 3 * VOCABULARY, 1), open_within(path, 3 * VOCABULARY, 0));
     }
 }
 END_TEST
@@ -313,7 +354,7 @@ int main(int argc, char **argv)
 {
     iso_status status = iso_init(&argc, &argv, &ctx);
     if (status == ISO_OK &&
-        RUN_TESTS_WITH("tokens", 0, make_folder, remove_folder, rows_are_those_in_memory,
+        RUN_TESTS_WITH("tokens", 0, make_folder, remove_folder, rows_are_those_in_memory, tokens_of_32_bits,
                        rows_have_their_tokens, rows_without_targets, files_larger_than_the_memory,
                        truncated_files_are_errors, replaced_files_are_read_on, bad_files))
         status = iso_error(ISO_FAILED, "a test failed");

@@ -418,7 +418,8 @@ static void check_no_data(const char *path, int64_t context, const char *message
 START_TEST(what_is_refused)
 {
     uint8_t header[1030] = {0};
-    const uint32_t words[] = {20240520, 1, 4}, later[] = {20240520, 7, 3}, wide[] = {20240801, 7, 1};
+    const uint32_t words[] = {20240520, 1, 4}, later[] = {20240520, 7, 3}, wide[] = {20240801, 7, 1},
+                   wide_later[] = {20240801, 1, 1};
     check_no_data(write_file("short.txt", "abc", 3), 3, "has 3 tokens; a row of 3");
     check_no_data(write_file("none.txt", "", 0), 3, "has 0 tokens");
     check_no_data(write_file("some.txt", "abcdef", 6), 0, "for models that take rows of tokens, such as gpt");
@@ -429,7 +430,10 @@ START_TEST(what_is_refused)
     memcpy(header, later, sizeof later);
     check_no_data(write_file("later.bin", header, sizeof header), 1, "version 7");
     memcpy(header, wide, sizeof wide);
-    check_no_data(write_file("wide.bin", header, sizeof header), 1, "holds 32-bit tokens");
+    check_no_data(write_file("wide.bin", header, sizeof header), 1, "no whole number of 32-bit tokens");
+    memcpy(header, wide_later, sizeof wide_later);
+    check_no_data(write_file("wide.bin", header, sizeof header), 1,
+                  "version 1 of llm.c's files of 32-bit tokens");
 }
 END_TEST
 
@@ -441,21 +445,28 @@ static iso_status open_within(const char *path, int64_t context, int64_t vocabul
 /* All tokens of rows and the last target; those after it are not used. */
 START_TEST(tokens_outside_of_the_vocabulary)
 {
-    static const uint8_t tokens[] = {1, 0, 2, 1, 255, 255, 4, 0, 0, 0};
+    static const uint8_t tokens[] = {1, 0, 2, 1, 255, 255, 4, 0, 0, 0},
+                         wide[] = {1, 0, 0, 0, 2, 1, 1, 0, 7, 0, 0, 0, 255, 255, 255, 255};
     const struct {
         const char *path;
         int64_t context, vocabulary;
         const char *message;
-    } cases[] = {{"nano.bin", 2, 65536, NULL},
-                 {"nano.bin", 2, 65535, "token 65535 at position 2 (counted from 0)"},
-                 {"nano.bin", 1, 258, "token 258 at position 1"},
-                 {"nano.bin", 2, -1, "-1 tokens"},
-                 {"text.txt", 3, 104, NULL},
-                 {"text.txt", 3, 103, "token 103 at position 6"},
-                 {"text.txt", 7, 252, "token 252 at position 7"},
-                 {"text.txt", 7, 253, NULL}};
+    } cases[] = {
+        {"nano.bin", 2, 65536, NULL},
+        {"nano.bin", 2, 65535, "token 65535 at position 2 (counted from 0)"},
+        {"nano.bin", 1, 258, "token 258 at position 1"},
+        {"nano.bin", 2, -1, "-1 tokens"},
+        {"nano.bin", 2, 65537, "10 bytes, which are no whole number of 32-bit tokens; files for more"},
+        {"wide.bin", 2, 65795, NULL},
+        {"wide.bin", 2, 65794, "token 65794 at position 1"},
+        {"wide.bin", 3, 70000, "token 4294967295 at position 3"},
+        {"text.txt", 3, 104, NULL},
+        {"text.txt", 3, 103, "token 103 at position 6"},
+        {"text.txt", 7, 252, "token 252 at position 7"},
+        {"text.txt", 7, 253, NULL}};
     write_file("nano.bin", tokens, sizeof tokens);
     write_file("text.txt", "abcdefg\xfc", 8);
+    write_file("wide.bin", wide, sizeof wide);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         iso_dataset *data = NULL;
         iso_status status =
