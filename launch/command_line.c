@@ -57,6 +57,24 @@ iso_status iso_argument_real(const char *what, const char *text, double low, dou
     return ISO_OK;
 }
 
+bool iso_argument_size(const char *text, size_t length, double *bytes)
+{
+    static const struct {
+        const char *name;
+        double bytes;
+    } units[] = {{"B", 1},        {"kB", 1e3},     {"MB", 1e6},     {"GB", 1e9},    {"TB", 1e12},
+                 {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
+    char *end;
+    const double number = strtod(text, &end);
+    const size_t digits = (size_t)(end - text);
+    for (size_t i = 0; digits > 0 && digits < length && i < sizeof units / sizeof units[0]; i++)
+        if (strlen(units[i].name) == length - digits && !strncmp(units[i].name, end, length - digits)) {
+            *bytes = number * units[i].bytes;
+            return *bytes >= 1 && *bytes < 0x1p60;
+        }
+    return false;
+}
+
 iso_status iso_argument_shape(const char *what, const char *text, double low, int rank, iso_shape *out)
 {
     char number[32];

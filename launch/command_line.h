@@ -52,6 +52,8 @@ void iso_arguments_help(const iso_argument *table, int rows, iso_text *text);
 iso_status iso_argument_count(const char *what, const char *text, double low, double high, int64_t *value);
 /* "28,28,1": up to `rank` sizes of at least `low`. */
 iso_status iso_argument_shape(const char *what, const char *text, double low, int rank, iso_shape *shape);
+/* A size in bytes from the first `length` characters of a text: "16GiB", "1.5GB". False: it is none. */
+bool iso_argument_size(const char *text, size_t length, double *bytes);
 iso_status iso_argument_real(const char *what, const char *text, double low, double high, double *value);
 
 #endif

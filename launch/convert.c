@@ -33,6 +33,8 @@ static const struct {
     {"loss", "the model's loss, for a .keras file"},
     {"metrics", NULL},
     {"precision", NULL},
+    {"save-dtype", NULL},
+    {"save-shard-size", NULL},
     {"threads", NULL},
 };
 enum { SHARED = sizeof shared / sizeof shared[0] };
@@ -94,6 +96,7 @@ static iso_status convert_check(convert_options *options)
     iso_status status = ISO_OK;
     ISO_TRY(check_kind(options));
     ISO_TRY(iso_output_name_check("", options->to));
+    ISO_TRY(iso_save_options_check(&options->train, options->to));
     ISO_TRY(check_different(options));
     if (is_model(options) && options->train.model)
         return iso_error(ISO_INVALID, "--model is for files of weights; '%s' contains a model",
@@ -169,7 +172,7 @@ static iso_status convert(iso_context *ctx, const convert_options *options)
     if (is_compilable(ctx, options->train.model, &named.compile))
         ISO_TRY(iso_compile_with(named.model, &named.compile, sizeof named.compile));
     ISO_TRY(iso_named_model_load_weights(ctx, &options->train, false, &named));
-    ISO_TRY(iso_named_model_save(&named, options->to));
+    ISO_TRY(iso_named_model_save(&named, &options->train, options->to));
 done:
     iso_named_model_free(&named);
     return status;

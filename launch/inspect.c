@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "collectives/control/control.h"
 #include "launch/command.h"
@@ -11,6 +10,7 @@
 #include "launch/inspect_impl.h"
 #include "launch/train_impl.h"
 #include "models/huggingface/huggingface.h"
+#include "models/huggingface/weight_files.h"
 #include "runtime/base/file.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/printable.h"
@@ -60,11 +60,11 @@ const char *iso_inspect_layout(const iso_inspection *inspection, const iso_saved
     return layout ? layout : "";
 }
 
-uint64_t iso_inspect_bytes(const iso_inspection *inspection, int tensor)
+uint64_t iso_inspect_bytes(const iso_saved_file *file, int tensor)
 {
-    const iso_shape *shape = &iso_saved_file_tensor(inspection->file, tensor)->shape;
+    const iso_shape *shape = &iso_saved_file_tensor(file, tensor)->shape;
     uint64_t bytes;
-    iso_saved_file_stored(inspection->file, tensor, &bytes);
+    iso_saved_file_stored(file, tensor, &bytes);
     for (int i = 0; i < shape->rank; i++)
         bytes *= (uint64_t)shape->dim[i];
     return bytes;
@@ -95,13 +95,25 @@ static iso_status parse_state(iso_inspection *inspection)
     return status == ISO_OK ? ISO_OK : iso_error_prefix(status, "'%s': ", inspection->path);
 }
 
+static uint64_t size_of(const char *path)
+{
+    struct stat about;
+    return stat(path, &about) ? 0 : (uint64_t)about.st_size;
+}
+
 /* Prints on the chief. */
 static iso_status print(iso_inspection *inspection, bool json)
 {
-    struct stat about;
     iso_text text = {0};
     iso_status status = ISO_OK;
-    inspection->bytes = stat(inspection->path, &about) ? 0 : (uint64_t)about.st_size;
+    if (!inspection->files) {
+        inspection->files = &inspection->file;
+        inspection->n_files = 1;
+    }
+    inspection->bytes = 0;
+    for (int i = 0; i < inspection->n_files; i++)
+        inspection->bytes +=
+            size_of(inspection->pretrained ? iso_saved_file_path(inspection->files[i]) : inspection->path);
     ISO_TRY(parse_state(inspection));
     ISO_TRY(json ? iso_inspect_json(inspection, &text) : iso_inspect_text(inspection, &text));
     if (text.failed)
@@ -139,22 +151,44 @@ done:
     return status;
 }
 
-/* The file of a folder: the weights of a model of Hugging Face, or the newest checkpoint. */
-static iso_status find_file(iso_context *ctx, const char *path, char **found)
+static int compare_paths(const void *a, const void *b)
 {
-    bool pretrained = false;
+    return strcmp(iso_saved_file_path(*(iso_saved_file *const *)a),
+                  iso_saved_file_path(*(iso_saved_file *const *)b));
+}
+
+/* All files of weights. */
+static iso_status inspect_pretrained(iso_context *ctx, iso_inspection *inspection, bool json)
+{
+    iso_hf_files files = {0};
+    iso_status status = iso_hf_files_open(ctx, inspection->path, &files);
+    if (status == ISO_OK) {
+        inspection->pretrained = true;
+        qsort(files.files, (size_t)files.count, sizeof(iso_saved_file *), compare_paths);
+        inspection->files = files.files;
+        inspection->n_files = files.count;
+        inspection->file = files.files[0];
+        status = iso_agree(ctx, iso_is_chief(ctx) ? print(inspection, json) : ISO_OK);
+    }
+    iso_hf_files_close(&files);
+    return status;
+}
+
+/* A checkpoint, the newest of a folder of them, or a file of weights. */
+static iso_status inspect_saved(iso_context *ctx, iso_inspection *inspection, bool json)
+{
+    char *found = NULL;
     iso_status status;
-    ISO_TRY(iso_pretrained_has_weights(ctx, path, &pretrained));
-    if (!pretrained || iso_file_name_ends(path, ".safetensors"))
-        return pretrained ? ISO_OK : iso_checkpoint_resolve(ctx, "inspect", path, found);
-    *found = iso_file_join(path, "model.safetensors");
-    status = *found ? ISO_OK : iso_no_memory("the name of '%s'", path);
-    if (status == ISO_OK && access(*found, F_OK) != 0)
-        status = iso_error(ISO_INVALID,
-                           "inspect: the weights of '%s' are in several .safetensors files; name one of them",
-                           path);
-    ISO_TRY(iso_agree(ctx, status));
+    if (!iso_file_name_ends(inspection->path, ".safetensors"))
+        ISO_TRY(iso_checkpoint_resolve(ctx, "inspect", inspection->path, &found));
+    inspection->path = found ? found : inspection->path;
+    if (iso_inspect_is_keras(inspection->path))
+        status = iso_agree(ctx, iso_is_chief(ctx) ? inspect_keras(inspection, json) : ISO_OK);
+    else
+        status = inspect(ctx, inspection, json);
+    iso_saved_file_close(inspection->file);
 done:
+    iso_free(found);
     return status;
 }
 
@@ -162,23 +196,20 @@ static iso_status inspect_run(iso_context *ctx, int argc, char *const *argv)
 {
     inspect_options options = {0};
     iso_inspection inspection = {0};
+    bool pretrained = false;
     iso_status status;
-    char *found = NULL;
     ISO_TRY(inspect_read_options(argc, argv, &options, &inspection.path));
-    ISO_TRY(find_file(ctx, inspection.path, &found));
-    inspection.path = found ? found : inspection.path;
-    if (iso_inspect_is_keras(inspection.path))
-        status = iso_agree(ctx, iso_is_chief(ctx) ? inspect_keras(&inspection, options.json) : ISO_OK);
+    ISO_TRY(iso_pretrained_has_weights(ctx, inspection.path, &pretrained));
+    if (pretrained && !iso_file_name_ends(inspection.path, ".safetensors"))
+        status = inspect_pretrained(ctx, &inspection, options.json);
     else
-        status = inspect(ctx, &inspection, options.json);
+        status = inspect_saved(ctx, &inspection, options.json);
 done:
     json_decref(inspection.state);
-    iso_saved_file_close(inspection.file);
-    iso_free(found);
     return status;
 }
 
-const iso_command iso_command_inspect = {
-    "inspect", "FILE [--json]",
-    "shows what a checkpoint, a file of weights or a .keras file holds, and checks it", .run = inspect_run,
-    .help = inspect_help};
+const iso_command iso_command_inspect = {"inspect", "FILE or DIR [--json]",
+                                         "shows what a checkpoint, a file of weights, a .keras file or a "
+                                         "folder of Hugging Face holds, and checks it",
+                                         .run = inspect_run, .help = inspect_help};

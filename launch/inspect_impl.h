@@ -7,11 +7,14 @@
 #include "runtime/checkpoint/checkpoint.h"
 
 typedef struct iso_inspection {
-    const char *path; /* as the user gave it */
-    uint64_t bytes;   /* of the file */
-    iso_saved_file *file;
-    bool keras;    /* a .keras file: `file` is that of its weights, `state` has its metadata and config */
-    json_t *state; /* NULL: the file has none */
+    const char *path;       /* as the user gave it */
+    uint64_t bytes;         /* of the file */
+    iso_saved_file *file;   /* the first of `files` */
+    iso_saved_file **files; /* [n_files] */
+    int n_files;
+    bool pretrained; /* a folder of Hugging Face, or an index of it: `files` are those of its weights */
+    bool keras;      /* a .keras file: `file` is that of its weights, `state` has its metadata and config */
+    json_t *state;   /* NULL: the file has none */
     const char *problem; /* which checksum is wrong; NULL: all match */
 } iso_inspection;
 
@@ -27,6 +30,6 @@ iso_status iso_inspect_open_keras(iso_inspection *inspection);
 /* The layout of a tensor, "" if the state has none. Owned by the inspection. */
 const char *iso_inspect_layout(const iso_inspection *inspection, const iso_saved_tensor *tensor);
 /* Bytes of a tensor's elements in the type in which they are stored. */
-uint64_t iso_inspect_bytes(const iso_inspection *inspection, int tensor);
+uint64_t iso_inspect_bytes(const iso_saved_file *file, int tensor);
 
 #endif

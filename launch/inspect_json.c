@@ -1,5 +1,6 @@
 /* The contents of a file as a JSON object. */
 #include "launch/inspect_impl.h"
+#include "runtime/base/file.h"
 #include "runtime/base/json.h"
 
 static json_t *text_or_null(const char *text)
@@ -15,21 +16,28 @@ static json_t *inspect_json_shape_of(const iso_shape *shape)
     return dims;
 }
 
+static json_t *tensor_of(const iso_inspection *inspection, const iso_saved_file *file, int number)
+{
+    const iso_saved_tensor *t = iso_saved_file_tensor(file, number);
+    const char *layout = iso_inspect_layout(inspection, t);
+    json_t *one = json_object();
+    json_object_set_new(one, "place", json_string(t->h5_path));
+    json_object_set_new(one, "path", text_or_null(t->path));
+    json_object_set_new(one, "dtype", json_string(iso_saved_file_stored(file, number, NULL)));
+    json_object_set_new(one, "shape", inspect_json_shape_of(&t->shape));
+    json_object_set_new(one, "bytes", json_integer((json_int_t)iso_inspect_bytes(file, number)));
+    json_object_set_new(one, "layout", text_or_null(*layout ? layout : NULL));
+    if (inspection->pretrained)
+        json_object_set_new(one, "file", json_string(iso_file_name(iso_saved_file_path(file))));
+    return one;
+}
+
 static json_t *tensors_of(const iso_inspection *inspection)
 {
     json_t *all = json_array();
-    for (int i = 0; i < iso_saved_file_tensors(inspection->file); i++) {
-        const iso_saved_tensor *t = iso_saved_file_tensor(inspection->file, i);
-        const char *layout = iso_inspect_layout(inspection, t);
-        json_t *one = json_object();
-        json_object_set_new(one, "place", json_string(t->h5_path));
-        json_object_set_new(one, "path", text_or_null(t->path));
-        json_object_set_new(one, "dtype", json_string(iso_saved_file_stored(inspection->file, i, NULL)));
-        json_object_set_new(one, "shape", inspect_json_shape_of(&t->shape));
-        json_object_set_new(one, "bytes", json_integer((json_int_t)iso_inspect_bytes(inspection, i)));
-        json_object_set_new(one, "layout", text_or_null(*layout ? layout : NULL));
-        json_array_append_new(all, one);
-    }
+    for (int f = 0; f < inspection->n_files; f++)
+        for (int i = 0; i < iso_saved_file_tensors(inspection->files[f]); i++)
+            json_array_append_new(all, tensor_of(inspection, inspection->files[f], i));
     return all;
 }
 

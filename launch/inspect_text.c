@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "launch/inspect_impl.h"
+#include "runtime/base/file.h"
 #include "runtime/base/memory.h"
 #include "runtime/spmd/distribution_json.h"
 
@@ -100,6 +101,7 @@ static void add_state(iso_text *text, const json_t *state)
 /* A group (tensor -1) or a tensor. */
 typedef struct node {
     const char *h5_path, *name;
+    const iso_saved_file *file;
     int tensor;
 } node;
 
@@ -125,18 +127,29 @@ static int inspect_text_compare(const void *a, const void *b)
     return (*x != 0) - (*y != 0);
 }
 
-static node *list_nodes(const iso_saved_file *file, int *count)
+static int count_nodes(const iso_inspection *inspection)
 {
-    int groups = iso_saved_file_groups(file), tensors = iso_saved_file_tensors(file);
-    node *all = iso_new(((size_t)groups + (size_t)tensors + 1) * sizeof *all);
-    *count = groups + tensors;
-    if (!all)
-        return NULL;
-    for (int i = 0; i < groups; i++)
-        all[i] = (node){iso_saved_file_group(file, i)->h5_path, iso_saved_file_group(file, i)->name, -1};
-    for (int i = 0; i < tensors; i++)
-        all[groups + i] = (node){iso_saved_file_tensor(file, i)->h5_path, NULL, i};
-    qsort(all, (size_t)*count, sizeof *all, inspect_text_compare);
+    int count = 0;
+    for (int i = 0; i < inspection->n_files; i++)
+        count += iso_saved_file_groups(inspection->files[i]) + iso_saved_file_tensors(inspection->files[i]);
+    return count;
+}
+
+static node *list_nodes(const iso_inspection *inspection, int *count)
+{
+    node *all = iso_new(((size_t)count_nodes(inspection) + 1) * sizeof *all);
+    *count = 0;
+    for (int f = 0; all && f < inspection->n_files; f++) {
+        const iso_saved_file *file = inspection->files[f];
+        for (int i = 0; i < iso_saved_file_groups(file); i++) {
+            const iso_saved_group *group = iso_saved_file_group(file, i);
+            all[(*count)++] = (node){group->h5_path, group->name, file, -1};
+        }
+        for (int i = 0; i < iso_saved_file_tensors(file); i++)
+            all[(*count)++] = (node){iso_saved_file_tensor(file, i)->h5_path, NULL, file, i};
+    }
+    if (all)
+        qsort(all, (size_t)*count, sizeof *all, inspect_text_compare);
     return all;
 }
 
@@ -166,11 +179,14 @@ static void fill_columns(const iso_inspection *inspection, const node *n, iso_te
     add_name(&column[NAME], n);
     if (n->tensor < 0)
         return;
-    const iso_saved_tensor *t = iso_saved_file_tensor(inspection->file, n->tensor);
-    iso_text_add(&column[TYPE], "%s", iso_saved_file_stored(inspection->file, n->tensor, NULL));
+    const iso_saved_tensor *t = iso_saved_file_tensor(n->file, n->tensor);
+    iso_text_add(&column[TYPE], "%s", iso_saved_file_stored(n->file, n->tensor, NULL));
     iso_text_add(&column[SHAPE], "%s", iso_shape_text(&t->shape, shape, sizeof shape));
     iso_text_add(&column[LAYOUT], "%s", iso_inspect_layout(inspection, t));
-    iso_text_add(&column[PATH], "%s", t->path ? t->path : "");
+    iso_text_add(&column[PATH], "%s",
+                 inspection->pretrained ? iso_file_name(iso_saved_file_path(n->file))
+                 : t->path              ? t->path
+                                        : "");
 }
 
 static void add_line(iso_text *text, iso_text column[COLUMNS], const int width[COLUMNS])
@@ -206,18 +222,44 @@ static void add_tree(const iso_inspection *inspection, iso_text *text, const nod
         }
 }
 
-static void add_sum(const iso_inspection *inspection, iso_text *text)
+/* "3 tensors, 42 elements, 168 B" of files [begin, end). */
+static void add_sum(const iso_inspection *inspection, int begin, int end, iso_text *text)
 {
-    int tensors = iso_saved_file_tensors(inspection->file);
+    int tensors = 0;
     uint64_t elements = 0, bytes = 0;
     char size[32];
-    for (int i = 0; i < tensors; i++) {
-        iso_box whole = iso_box_whole(&iso_saved_file_tensor(inspection->file, i)->shape);
-        elements += (uint64_t)iso_box_count(&whole);
-        bytes += iso_inspect_bytes(inspection, i);
-    }
+    for (int f = begin; f < end; f++)
+        for (int i = 0; i < iso_saved_file_tensors(inspection->files[f]); i++, tensors++) {
+            iso_box whole = iso_box_whole(&iso_saved_file_tensor(inspection->files[f], i)->shape);
+            elements += (uint64_t)iso_box_count(&whole);
+            bytes += iso_inspect_bytes(inspection->files[f], i);
+        }
     iso_text_add(text, "%d tensor%s, %" PRIu64 " elements, %s\n", tensors, tensors == 1 ? "" : "s", elements,
                  iso_text_scaled((double)bytes, "B", size, sizeof size));
+}
+
+/* The sum of each of several files. */
+static void add_sums_of_files(const iso_inspection *inspection, iso_text *text)
+{
+    for (int f = 0; inspection->n_files > 1 && f < inspection->n_files; f++) {
+        iso_text_add(text, "%s: ", iso_file_name(iso_saved_file_path(inspection->files[f])));
+        add_sum(inspection, f, f + 1, text);
+    }
+}
+
+static void add_checksums(const iso_inspection *inspection, bool committed, iso_text *text)
+{
+    bool sums = iso_saved_file_has_checksums(inspection->file);
+    if (inspection->problem)
+        iso_text_add(text, "checksums: WRONG: %s\n", inspection->problem);
+    else if (inspection->keras)
+        iso_text_add(text, "checksums: those of the archive match\n");
+    else
+        iso_text_add(text, "checksums: %s\n",
+                     inspection->pretrained ? "none, .safetensors files have no checksums"
+                     : committed            ? "all match"
+                     : sums                 ? "those of the tensors match, but the file has no commit record"
+                                            : "none, the file has no commit record");
 }
 
 iso_status iso_inspect_text(const iso_inspection *inspection, iso_text *text)
@@ -227,12 +269,15 @@ iso_status iso_inspect_text(const iso_inspection *inspection, iso_text *text)
     char size[32];
     bool committed = iso_saved_file_committed(inspection->file, &number);
     bool sums = iso_saved_file_has_checksums(inspection->file);
-    node *nodes = list_nodes(inspection->file, &count);
+    node *nodes = list_nodes(inspection, &count);
     if (!nodes)
         return iso_no_memory("the tree of '%s'", inspection->path);
     iso_text_scaled((double)inspection->bytes, "B", size, sizeof size);
     if (inspection->keras)
         iso_text_add(text, "%s: a model of Keras, %s\n", inspection->path, size);
+    else if (inspection->pretrained)
+        iso_text_add(text, "%s: weights of Hugging Face in %d file%s, %s\n", inspection->path,
+                     inspection->n_files, inspection->n_files == 1 ? "" : "s", size);
     else if (committed)
         iso_text_add(text, "%s: checkpoint %" PRIu64 ", %s\n", inspection->path, number, size);
     else
@@ -241,16 +286,9 @@ iso_status iso_inspect_text(const iso_inspection *inspection, iso_text *text)
     add_state(text, inspection->state);
     iso_text_add(text, "/\n");
     add_tree(inspection, text, nodes, count);
-    add_sum(inspection, text);
-    if (inspection->problem)
-        iso_text_add(text, "checksums: WRONG: %s\n", inspection->problem);
-    else if (inspection->keras)
-        iso_text_add(text, "checksums: those of the archive match\n");
-    else
-        iso_text_add(text, "checksums: %s\n",
-                     committed ? "all match"
-                     : sums    ? "those of the tensors match, but the file has no commit record"
-                               : "none, the file has no commit record");
+    add_sums_of_files(inspection, text);
+    add_sum(inspection, 0, inspection->n_files, text);
+    add_checksums(inspection, committed, text);
     iso_free(nodes);
     return ISO_OK;
 }

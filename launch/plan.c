@@ -90,22 +90,11 @@ static void plan_print_help(iso_text *text)
 /* "16GiB", "1.5GB/slot" */
 static iso_status read_memory(const char *text, iso_plan_options *options)
 {
-    static const struct {
-        const char *name;
-        double bytes;
-    } units[] = {{"B", 1},        {"kB", 1e3},     {"MB", 1e6},     {"GB", 1e9},    {"TB", 1e12},
-                 {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
-    char *end;
-    double number = strtod(text, &end);
-    const char *of = strchr(end, '/');
-    size_t length = of ? (size_t)(of - end) : strlen(end);
+    const char *of = strchr(text, '/');
     options->limit_of_slot = of && !strcmp(of, "/slot");
     options->limit_of_gpu = of && !strcmp(of, "/gpu");
-    for (size_t i = 0; end > text && i < sizeof units / sizeof units[0]; i++)
-        if (strlen(units[i].name) == length && !strncmp(units[i].name, end, length))
-            options->limit = number * units[i].bytes;
     bool known = !of || options->limit_of_slot || options->limit_of_gpu || !strcmp(of, "/host");
-    if (known && options->limit >= 1 && options->limit < 0x1p60)
+    if (known && iso_argument_size(text, of ? (size_t)(of - text) : strlen(text), &options->limit))
         return ISO_OK;
     return iso_error(ISO_INVALID,
                      "--memory '%s': should be a size such as 64GiB, 500MB/host, 16GiB/slot or 80GB/gpu",

@@ -1,4 +1,7 @@
 /* Saves a model in the form that the name of the file says. */
+#include <string.h>
+
+#include "launch/command_line.h"
 #include "launch/train_impl.h"
 #include "models/huggingface/huggingface.h"
 #include "models/keras/keras.h"
@@ -46,10 +49,25 @@ iso_status iso_named_model_save_check(const iso_named_model *named, const char *
     return status;
 }
 
-iso_status iso_named_model_save(const iso_named_model *named, const char *path)
+iso_status iso_save_options_check(iso_train_options *options, const char *path)
+{
+    const char *size = options->save_shard_size;
+    if (options->save_dtype && !(path && is_pretrained(path)))
+        return iso_error(ISO_INVALID, "--save-dtype is for a folder of Hugging Face or a .safetensors file");
+    if (size && !(path && iso_output_is_folder(path)))
+        return iso_error(ISO_INVALID, "--save-shard-size is for a folder of Hugging Face");
+    if (size && !iso_argument_size(size, strlen(size), &options->shard_bytes))
+        return iso_error(ISO_INVALID, "--save-shard-size '%s': should be a size such as 5GB or 500MiB", size);
+    return ISO_OK;
+}
+
+iso_status iso_named_model_save(const iso_named_model *named, const iso_train_options *options,
+                                const char *path)
 {
     if (iso_file_name_ends(path, ".keras"))
         return iso_keras_save(named->model, path);
-    return is_pretrained(path) ? iso_pretrained_save(named->model, path, .source = named->folder)
+    return is_pretrained(path) ? iso_pretrained_save(named->model, path, .source = named->folder,
+                                                     .dtype = options->save_dtype,
+                                                     .max_shard_size = (uint64_t)options->shard_bytes)
                                : iso_model_save_weights(named->model, path);
 }

@@ -22,7 +22,7 @@ iso_status iso_settings_take(const char *option, const char *whole, const char *
     return ISO_OK;
 }
 
-enum { MOST_ROWS = 16 };
+enum { MOST_ROWS = 32 };
 
 static iso_status set(const char *option, iso_named_value *setting, const char *value)
 {
@@ -52,11 +52,11 @@ static iso_status set(const char *option, iso_named_value *setting, const char *
 static iso_status settings_unknown(const char *option, const char *whole, const iso_named_value *settings,
                                    int count, const char *name)
 {
-    const char *names[16];
+    const char *names[MOST_ROWS];
     iso_text near = {0};
-    for (int i = 0; i < count && i < 16; i++)
+    for (int i = 0; i < count && i < MOST_ROWS; i++)
         names[i] = settings[i].name;
-    iso_text_add_nearest(&near, name, names, count < 16 ? count : 16);
+    iso_text_add_nearest(&near, name, names, count < MOST_ROWS ? count : MOST_ROWS);
     iso_status status =
         iso_error(ISO_INVALID, "--%s '%s': unknown '%s'%s", option, whole, name, iso_text_get(&near));
     iso_text_free(&near);

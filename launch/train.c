@@ -118,7 +118,7 @@ static iso_status train_save(iso_context *ctx, const iso_train_options *options,
 {
     if (!options->save)
         return ISO_OK;
-    iso_status status = iso_named_model_save(&run->named, options->save);
+    iso_status status = iso_named_model_save(&run->named, options, options->save);
     if (status == ISO_OK && options->backup && iso_is_chief(ctx))
         iso_backup_remove(options->backup);
     return status;

@@ -74,8 +74,9 @@ iso_status iso_pretrained_model_find(iso_context *ctx, const iso_train_options *
 
 /* ISO_INVALID if this model cannot be saved under this name. Local. */
 iso_status iso_named_model_save_check(const iso_named_model *named, const char *path);
-/* Saves the model in the form that the name says. Collective. */
-iso_status iso_named_model_save(const iso_named_model *named, const char *path);
+/* Saves the model in the form that the name says, with the options for Hugging Face. Collective. */
+iso_status iso_named_model_save(const iso_named_model *named, const iso_train_options *options,
+                                const char *path);
 
 /* The data sets of a run; NULL: not requested. */
 typedef struct iso_sources {

@@ -7,6 +7,7 @@
 static const double many =
     0x1p40; /* limit of rows, epochs and steps: more than any run has, and far from overflow */
 
+static const char *const stored_types[] = {"float32", "float16", "bfloat16", "float64", NULL};
 static const char *const precisions[] = {"float32", "float64", "mixed_bfloat16", NULL};
 static const char *const drivers[] = {"direct", "mpio", NULL};
 static const char *const failures[] = {"warn", "stop", NULL};
@@ -59,12 +60,12 @@ static const iso_argument table[] = {
         model, "model", "NAME or FILE",
         "a built-in model (`isogrid models` lists them), perhaps with settings: gpt:layers=6,width=384; or a "
         "file of Keras: .keras, whose weights, optimizer and losses are loaded too, or config.json; or a "
-        "folder of Hugging Face with GPT-2 or LLaMA, whose weights are loaded too, perhaps with context, "
-        "recompute and dropout: gpt2:context=256"),
+        "folder of Hugging Face with GPT-2, LLaMA, Mistral or Qwen, whose weights are loaded too, perhaps "
+        "with context, recompute and dropout: gpt2:context=256"),
     NAMES(
         data, "data", "NAME or PATH", losses_of_values,
         "a built-in data set (`isogrid datasets` lists them); a folder of IDX files (gzip'd or not); an HDF5 "
-        "file; for a language model, a text, in which each byte is a token, or a .bin file of 16-bit tokens; "
+        "file; for a language model, a text, in which each byte is a token, or a .bin file of tokens; "
         "random numbers in the model's shapes: random[:ROWS], uniform in [0, 1), or random-normal[:ROWS], "
         "standard normal, also the targets of the losses %s"),
     COUNT(classes, "classes", "N", 1, 0x1p31 - 1,
@@ -174,9 +175,15 @@ static const iso_argument table[] = {
          "the state of its optimizer too, unless --optimizer or --schedule is given; or of Hugging Face, a "
          ".safetensors file or a folder with model.safetensors"),
     TEXT(save, "save", "FILE or DIR",
-         "after training: the whole model as a .keras file, which Keras's load_model() opens, or weights "
-         "and the optimizer's state as a .weights.h5 file; GPT-2 and LLaMA also as a folder that Hugging "
-         "Face's from_pretrained() opens, or their weights alone as a .safetensors file"),
+         "after training: the whole model as a .keras file, which Keras's load_model() opens, or weights and "
+         "the optimizer's state as a .weights.h5 file; GPT-2, LLaMA, Mistral and Qwen also as a folder that "
+         "Hugging Face's from_pretrained() opens, or their weights alone as a .safetensors file"),
+    CHOICE(save_dtype, "save-dtype", "TYPE", stored_types,
+           "the type of the weights in a folder of Hugging Face or a .safetensors file, to which they are "
+           "rounded; default: that of the folder that --model names, or that of the variables"),
+    TEXT(save_shard_size, "save-shard-size", "SIZE",
+         "in a folder of Hugging Face, weights of more bytes are written to several files: 5GB, 500MiB; "
+         "default 50GB, as in transformers"),
     TEXT(history, "history", "FILE", "one JSON line for each epoch, in full precision"),
     TEXT(csv, "csv", "FILE", "a table with a line for each epoch, in the format of Keras's CSVLogger"),
     TEXT(tensorboard, "tensorboard", "DIR",
@@ -449,6 +456,7 @@ iso_status iso_train_options_parse(int argc, char *const *argv, iso_train_option
     ISO_TRY(iso_arguments_parse(table, ROWS, argc, argv, &read));
     ISO_TRY(take_auto(&read));
     ISO_TRY(iso_train_options_check(&read));
+    ISO_TRY(iso_save_options_check(&read, read.save));
     *options = read;
 done:
     return status;

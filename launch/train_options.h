@@ -51,6 +51,8 @@ typedef struct iso_train_options {
     int64_t check_replicas; /* 0: never */
     int64_t stop_before;    /* seconds; 0: not given */
     const char *resume, *backup, *weights, *save;
+    const char *save_dtype, *save_shard_size;
+    double shard_bytes; /* from save_shard_size; 0: the default */
 } iso_train_options;
 
 /* Reads argv[1..argc). ISO_INVALID names the option and its value; also if options exclude each other. */
@@ -76,6 +78,9 @@ iso_status iso_run_callback_options_parse(const iso_train_options *options,
 /* Splits "KEY=LAYOUT" at its last '='. key has `size` bytes; *layout points into text. */
 iso_status iso_layout_option_split(const char *text, char *key, size_t size, const char **layout);
 
+/* Reads the options of --save for Hugging Face. ISO_INVALID if they do not suit the name of the output; path: NULL:
+ * there is none. */
+iso_status iso_save_options_check(iso_train_options *options, const char *path);
 /* ISO_INVALID if no model can be saved under this name: ".keras", ".weights.h5" and ".safetensors" are files, others
  * without the ending of another format are folders for Hugging Face. option: "--save ", or "". */
 iso_status iso_output_name_check(const char *option, const char *path);

@@ -85,7 +85,7 @@ static iso_optimizer gpt_adamw(void)
 /* That of LLaMA's paper, with weight decay on matrices alone. */
 static iso_optimizer llama_adamw(void)
 {
-    return iso_adamw(3e-4, .beta_2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.1, .no_decay = "scale",
+    return iso_adamw(3e-4, .beta_2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.1, .no_decay = "scale,bias",
                      .global_clip_norm = 1);
 }
 
@@ -153,7 +153,9 @@ static const iso_builtin_model models[] = {
     {.name = "llama",
      .description = "LLaMA, on bytes or tokens: llama:layers=12,heads=12,kv_heads=4,width=768,hidden=2048,"
                     "context=1024,wavelength=10000,epsilon=1e-5,tied=0,rope_factor=0,rope_low=1,rope_high=4,"
-                    "rope_context=8192,window=0,recompute=0; AdamW",
+                    "rope_context=8192,window=0,full_layers=0,head_dim=64,qkv_bias=0,output_bias=0,qk_norm=0,"
+                    "rope_yarn=0,rope_attention=0,"
+                    "rope_linear=1,recompute=0; AdamW",
      .build = llama,
      .tokens = true,
      .settings = iso_llama_settings,

@@ -24,21 +24,44 @@ const iso_setting iso_llama_settings[] = {ISO_SETTING(iso_llama_options, COUNT, 
                                           ISO_SETTING(iso_llama_options, REAL, rope_high, 4),
                                           ISO_SETTING(iso_llama_options, COUNT, rope_context, 8192),
                                           ISO_SETTING(iso_llama_options, COUNT, window, 0),
+                                          ISO_SETTING(iso_llama_options, COUNT, full_layers, 0),
+                                          ISO_SETTING(iso_llama_options, COUNT, head_dim, 0),
+                                          ISO_SETTING(iso_llama_options, FLAG, qkv_bias, 0),
+                                          ISO_SETTING(iso_llama_options, FLAG, output_bias, 0),
+                                          ISO_SETTING(iso_llama_options, FLAG, qk_norm, 0),
+                                          ISO_SETTING(iso_llama_options, FLAG, rope_yarn, 0),
+                                          ISO_SETTING(iso_llama_options, REAL, rope_attention, 0),
+                                          ISO_SETTING(iso_llama_options, REAL, rope_linear, 1),
                                           ISO_SETTING(iso_llama_options, FLAG, recompute, 0),
                                           {0}};
 
-static iso_tensor *llama_norm(const iso_llama_options *o, iso_tensor *x, const char *name)
+static double epsilon_of(const iso_llama_options *o)
 {
-    return iso_rms_norm(x, .epsilon = o->epsilon ? o->epsilon : ISO_ZERO, .name = name);
+    return o->epsilon ? o->epsilon : ISO_ZERO;
 }
 
-static iso_tensor *llama_attention(const iso_llama_options *o, iso_tensor *x)
+static iso_tensor *llama_norm(const iso_llama_options *o, iso_tensor *x, const char *name)
+{
+    return iso_rms_norm(x, .epsilon = epsilon_of(o), .name = name);
+}
+
+/* YaRN's default is that of its paper (Peng et al. 2023, arXiv 2309.00071, section 3.4). */
+static double attention_factor(const iso_llama_options *o)
+{
+    if (o->rope_attention != 0)
+        return o->rope_attention;
+    return o->rope_yarn && o->rope_factor > 1 ? 0.1 * log(o->rope_factor) + 1 : 1;
+}
+
+static iso_tensor *llama_attention(const iso_llama_options *o, int64_t number, iso_tensor *x)
 {
     iso_tensor *h = llama_norm(o, x, "attention_norm");
     h = iso_grouped_query_attention(
-        h, h, o->width / o->heads, o->heads, o->kv_heads, .causal = true, .no_bias = true,
-        .sliding_window = o->window, .rope_max_wavelength = o->wavelength,
-        .rope_stretch = {o->rope_factor, o->rope_low, o->rope_high, (double)o->rope_context},
+        h, h, o->head_dim, o->heads, o->kv_heads, .causal = true, .no_bias = !o->qkv_bias,
+        .no_output_bias = !o->output_bias, .qk_norm = o->qk_norm, .qk_norm_epsilon = epsilon_of(o),
+        .sliding_window = number < o->full_layers ? 0 : o->window, .rope_max_wavelength = o->wavelength,
+        .rope_scaling_factor = o->rope_linear, .rope_attention_factor = attention_factor(o),
+        .rope_stretch = {o->rope_factor, o->rope_low, o->rope_high, (double)o->rope_context, o->rope_yarn},
         .kernel_initializer = iso_transformer_normal(0.02), .name = "attention");
     return iso_add(x, h);
 }
@@ -59,27 +82,32 @@ static iso_tensor *llama_perceptron(const iso_llama_options *o, iso_tensor *x)
 static iso_tensor *llama_block(const iso_llama_options *o, int64_t number, iso_tensor *x)
 {
     iso_transformer_block_begin(iso_tensor_graph(x), number, o->recompute);
-    iso_tensor *y = llama_perceptron(o, llama_attention(o, x));
+    iso_tensor *y = llama_perceptron(o, llama_attention(o, number, x));
     return iso_transformer_block_end(y, o->recompute);
 }
 
-/* Whether the heads divide what they share. */
-static bool llama_heads_fit(const iso_llama_options *o)
+/* Sets head_dim if it is 0. Whether the heads divide what they share. */
+static bool llama_heads_fit(iso_llama_options *o)
 {
     iso_graph *graph = iso_tensor_graph(o->x);
-    if (o->width % o->heads != 0)
+    const char *of = o->head_dim ? "head_dim" : "width / heads";
+    if (o->head_dim == 0 && o->width % o->heads != 0)
         iso_graph_fail(graph, "llama: width %lld is not a multiple of its %lld heads", (long long)o->width,
                        (long long)o->heads);
-    else if (o->heads % o->kv_heads != 0)
+    o->head_dim = o->head_dim ? o->head_dim : o->width / o->heads;
+    if (o->heads % o->kv_heads != 0)
         iso_graph_fail(graph, "llama: heads %lld is not a multiple of kv_heads, %lld", (long long)o->heads,
                        (long long)o->kv_heads);
-    else if (o->width / o->heads % 2 != 0)
-        iso_graph_fail(graph, "llama: a head has %lld features, width / heads; it must be an even number",
-                       (long long)(o->width / o->heads));
-    return iso_graph_error(graph) == ISO_OK;
+    else if (o->head_dim % 2 != 0)
+        iso_graph_fail(graph, "llama: a head has %lld features, %s; it must be an even number",
+                       (long long)o->head_dim, of);
+    else if (o->output_bias && !o->qkv_bias)
+        iso_graph_fail(graph, "llama: output_bias needs qkv_bias");
+    return iso_graph_error(graph) == ISO_OK &&
+           iso_transformer_count_fits(graph, "llama", "head_dim", o->head_dim, ISO_BUILTIN_MOST);
 }
 
-static bool llama_numbers_fit(const iso_llama_options *o)
+static bool llama_numbers_fit(iso_llama_options *o)
 {
     iso_graph *graph = iso_tensor_graph(o->x);
     if (!iso_transformer_count_fits(graph, "llama", "layers", o->layers, ISO_TRANSFORMER_MOST_LAYERS) ||
@@ -92,6 +120,15 @@ static bool llama_numbers_fit(const iso_llama_options *o)
         return false;
     if (!(o->wavelength > 0) || isinf(o->wavelength)) {
         iso_graph_fail(graph, "llama: wavelength %g; it must be positive", o->wavelength);
+        return false;
+    }
+    if (!(o->rope_linear > 0) || isinf(o->rope_linear)) {
+        iso_graph_fail(graph, "llama: rope_linear is %g; it must be positive", o->rope_linear);
+        return false;
+    }
+    if (o->full_layers < 0) {
+        iso_graph_fail(graph, "llama: full_layers is %lld; it must not be negative",
+                       (long long)o->full_layers);
         return false;
     }
     return llama_heads_fit(o);

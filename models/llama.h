@@ -11,11 +11,12 @@ extern "C" {
 #endif
 
 /* x: integers [batch, t] below `vocabulary` -> logits [batch, t, vocabulary] of the next tokens, which belong to the
- * graph. No product has a bias. With `tied` the table of tokens is also the matrix of the logits. Weights are drawn
- * with a standard deviation of 0.02, and the last product of each block with 0.02 / sqrt(2 layers). Layers:
+ * graph. With `tied` the table of tokens is also the matrix of the logits. Weights are drawn with a standard
+ * deviation of 0.02, and the last product of each block with 0.02 / sqrt(2 layers); biases are 0. Layers:
  * token_embedding, in each block block_0/attention_norm, block_0/attention, block_0/norm, block_0/gate, block_0/up
- * and block_0/down, and at the end norm and, unless tied, logits. Errors stay in the graph: t above `context`, a
- * width that the heads do not divide, heads that kv_heads do not divide, an odd width / heads. */
+ * and block_0/down, and at the end norm and, unless tied, logits. The last options make it Mistral, Qwen2 (qkv_bias)
+ * or Qwen3 (head_dim, qk_norm). Errors stay in the graph: t above `context`, a width that the heads do not divide
+ * where head_dim is 0, heads that kv_heads do not divide, heads with an odd number of features. */
 typedef struct iso_llama_options {
     char begin_;
     iso_tensor *x;
@@ -30,10 +31,18 @@ typedef struct iso_llama_options {
     bool recompute;    /* the backward pass computes each block again (iso_recompute_begin) */
     double epsilon;    /* 1e-5, of the normalisations */
     bool tied;         /* false */
-    /* Llama 3.1's stretch of rotary positions (iso_rotary_stretch); rope_factor 0: none */
+    /* Llama 3.1's stretch of rotary positions (iso_rotary_stretch), or with rope_yarn YaRN's; rope_factor 0: none */
     double rope_factor, rope_low, rope_high;
     int64_t rope_context;
     int64_t window; /* Mistral's: a position attends to this many, the last is its own; 0: to all before it */
+    int64_t full_layers; /* this many first blocks have no window; 0 */
+    int64_t head_dim;    /* features of a head; width / heads */
+    bool qkv_bias;       /* false; biases of queries, keys and values */
+    bool output_bias;    /* false; a bias of the product that joins the heads; needs qkv_bias */
+    bool qk_norm;   /* false; RMS normalisation of the heads of queries and keys, before rotary positions */
+    bool rope_yarn; /* false; rope_low and rope_high are then YaRN's beta_slow and beta_fast */
+    double rope_attention; /* YaRN's attention factor; with rope_yarn 0.1 log(rope_factor) + 1, otherwise 1 */
+    double rope_linear;    /* 1; rotary positions are divided by it */
 } iso_llama_options;
 ISO_API iso_tensor *iso_llama_with(const iso_llama_options *options, size_t size);
 #define iso_llama(...) iso_llama_with(ISO_OPTIONS(iso_llama_options, __VA_ARGS__))

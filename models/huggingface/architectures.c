@@ -1,5 +1,5 @@
 /* The architectures: for each the keys of config.json and the names of its tensors. The same rows serve to read and
- * to write. Names and their meaning are those of transformers' models/gpt2, models/llama and models/mistral. */
+ * to write. Names and their meaning are those of transformers' models/gpt2, llama, mistral, qwen2 and qwen3. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,7 +109,7 @@ static void gpt_write(const iso_builtin_settings *settings, json_t *config)
                         json_string(settings->gpt.gelu_tanh ? "gelu_new" : "gelu"));
 }
 
-/* ---- LLaMA: PyTorch's Linear has matrices [outputs, inputs] ---- */
+/* ---- LLaMA and its like: PyTorch's Linear has matrices [outputs, inputs] ---- */
 
 static const iso_hf_tensor llama_tensors[] = {
     MATRIX("token_embedding/embeddings", "model.embed_tokens.weight", 1),
@@ -118,6 +118,12 @@ static const iso_hf_tensor llama_tensors[] = {
     TRANSPOSED("block_#/attention/key/kernel", "model.layers.#.self_attn.k_proj.weight", 1),
     TRANSPOSED("block_#/attention/value/kernel", "model.layers.#.self_attn.v_proj.weight", 1),
     TRANSPOSED("block_#/attention/attention_output/kernel", "model.layers.#.self_attn.o_proj.weight", 2),
+    VECTOR("block_#/attention/query/bias", "model.layers.#.self_attn.q_proj.bias"),
+    VECTOR("block_#/attention/key/bias", "model.layers.#.self_attn.k_proj.bias"),
+    VECTOR("block_#/attention/value/bias", "model.layers.#.self_attn.v_proj.bias"),
+    VECTOR("block_#/attention/attention_output/bias", "model.layers.#.self_attn.o_proj.bias"),
+    VECTOR("block_#/attention/query_norm/scale", "model.layers.#.self_attn.q_norm.weight"),
+    VECTOR("block_#/attention/key_norm/scale", "model.layers.#.self_attn.k_norm.weight"),
     VECTOR("block_#/norm/scale", "model.layers.#.post_attention_layernorm.weight"),
     TRANSPOSED("block_#/gate/kernel", "model.layers.#.mlp.gate_proj.weight", 1),
     TRANSPOSED("block_#/up/kernel", "model.layers.#.mlp.up_proj.weight", 1),
@@ -139,7 +145,7 @@ static const char *const llama_ignored[] = {"model.layers.#.self_attn.rotary_emb
         FIXED("attention_dropout", "0.0")
 static const iso_hf_key llama_keys[] = {LLAMA_KEYS(11008),
                                         SETTING("max_position_embeddings", COUNT, "context", 2048, false),
-                                        FIXED("attention_bias", "false"),
+                                        SETTING("attention_bias", FLAG, "qkv_bias", 0, false),
                                         FIXED("mlp_bias", "false"),
                                         {0}};
 /* Mistral has the same network, with a window of attention. */
@@ -148,115 +154,162 @@ static const iso_hf_key mistral_keys[] = {LLAMA_KEYS(14336),
                                           SETTING("sliding_window", COUNT, "window", 4096, true),
                                           {0}};
 
-/* A count that may be null. */
-static iso_status llama_count(const char *file, const json_t *config, const char *key, int64_t fallback,
-                              int64_t *count)
-{
-    double number;
-    if (!iso_hf_number(config, key, (double)fallback, &number) || number < 1 || number > ISO_BUILTIN_MOST ||
-        number != (double)(int64_t)number)
-        return iso_hf_refuse(file, key, json_object_get(config, key), "it must be a count");
-    *count = (int64_t)number;
-    return ISO_OK;
-}
+static const iso_hf_key qwen2_keys[] = {
+    LLAMA_KEYS(22016), SETTING("max_position_embeddings", COUNT, "context", 32768, false), {0}};
+static const iso_hf_key qwen3_keys[] = {LLAMA_KEYS(22016),
+                                        SETTING("max_position_embeddings", COUNT, "context", 32768, false),
+                                        SETTING("attention_bias", FLAG, "qkv_bias", 0, false),
+                                        {0}};
 
-/* A number that must be positive. */
-static iso_status llama_positive(const char *file, const json_t *config, const char *key, double fallback,
-                                 double *number)
-{
-    if (iso_hf_number(config, key, fallback, number) && *number > 0)
-        return ISO_OK;
-    return iso_hf_refuse(file, key, json_object_get(config, key), "it must be positive");
-}
-
-/* The type "llama3". */
-static iso_status llama_read_stretch(const char *file, const json_t *scaling, iso_llama_options *o)
+/* What all have in common. head_dim: if the file lacks it; 0: hidden_size / num_attention_heads. */
+static iso_status llama_read_all(const char *file, const json_t *config, int64_t head_dim,
+                                 iso_llama_options *o)
 {
     iso_status status;
-    ISO_TRY(llama_positive(file, scaling, "factor", 8, &o->rope_factor));
-    ISO_TRY(llama_positive(file, scaling, "low_freq_factor", 1, &o->rope_low));
-    ISO_TRY(llama_positive(file, scaling, "high_freq_factor", 4, &o->rope_high));
-    const char *context = "original_max_position_embeddings";
-    if (!json_is_number(json_object_get(scaling, context)))
-        ISO_TRY(
-            iso_hf_refuse(file, context, json_object_get(scaling, context), "the type \"llama3\" needs it"));
-    ISO_TRY(llama_count(file, scaling, context, 0, &o->rope_context));
-done:
-    return status;
-}
-
-/* Rotary positions are "rope_theta" and "rope_scaling", or, from transformers 5 on, both in "rope_parameters". As
- * there, "rope_scaling" counts if a file has both. */
-static iso_status llama_read_positions(const char *file, const json_t *config, iso_llama_options *o)
-{
-    const json_t *own = json_object_get(config, "rope_parameters"),
-                 *older = json_object_get(config, "rope_scaling");
-    const bool newer = !older || json_is_null(older);
-    const char *key = newer ? "rope_parameters" : "rope_scaling";
-    const json_t *scaling = newer ? own : older;
-    const json_t *given = json_object_get(scaling, "rope_type");
-    const char *type = json_string_value(given ? given : json_object_get(scaling, "type"));
-    iso_status status;
-    ISO_TRY(llama_positive(file, json_object_get(own, "rope_theta") ? own : config, "rope_theta", 10000,
-                           &o->wavelength));
-    if (type && strcmp(type, "llama3") == 0)
-        return llama_read_stretch(file, scaling, o);
-    if (scaling && !json_is_null(scaling) && (!type || strcmp(type, "default") != 0))
-        status = iso_hf_refuse(file, key, scaling, "the types \"default\" and \"llama3\" are supported");
-done:
-    return status;
-}
-
-static iso_status llama_read(const char *file, const json_t *config, iso_builtin_settings *settings)
-{
-    iso_llama_options *o = &settings->llama;
-    int64_t features = 0;
-    iso_status status;
-    if (o->width % o->heads != 0)
-        return iso_hf_refuse(file, "num_attention_heads", json_object_get(config, "num_attention_heads"),
-                             "it must divide hidden_size");
-    if (o->width / o->heads % 2 != 0)
-        return iso_hf_refuse(file, "num_attention_heads", json_object_get(config, "num_attention_heads"),
-                             "hidden_size / num_attention_heads must be even");
     if (o->epsilon < 0)
         return iso_hf_refuse(file, "rms_norm_eps", json_object_get(config, "rms_norm_eps"),
                              "it must not be negative");
-    ISO_TRY(llama_count(file, config, "num_key_value_heads", o->heads, &o->kv_heads));
+    ISO_TRY(iso_hf_count(file, config, "num_key_value_heads", o->heads, &o->kv_heads));
     if (o->heads % o->kv_heads != 0)
         return iso_hf_refuse(file, "num_key_value_heads", json_object_get(config, "num_key_value_heads"),
                              "it must divide num_attention_heads");
-    ISO_TRY(llama_count(file, config, "head_dim", o->width / o->heads, &features));
-    if (features != o->width / o->heads)
-        ISO_TRY(iso_hf_refuse(file, "head_dim", json_object_get(config, "head_dim"),
-                              "it must be hidden_size / num_attention_heads"));
-    ISO_TRY(llama_read_positions(file, config, o));
+    if (head_dim == 0 && o->width % o->heads == 0)
+        head_dim = o->width / o->heads;
+    ISO_TRY(iso_hf_count(file, config, "head_dim", head_dim, &o->head_dim));
+    if (o->head_dim % 2 != 0)
+        return iso_hf_refuse(file, "head_dim", json_object_get(config, "head_dim"),
+                             "features of a head, or hidden_size / num_attention_heads, must be even");
+    ISO_TRY(iso_hf_read_rotary(file, config, o));
 done:
     return status;
 }
 
-static json_t *scaling_of(const iso_llama_options *o)
+/* transformers has this condition for LLaMA alone. */
+static iso_status llama_read(const char *file, const json_t *config, iso_builtin_settings *settings)
 {
-    if (o->rope_factor == 0)
-        return json_null();
-    return json_pack("{s:s, s:f, s:f, s:f, s:I}", "rope_type", "llama3", "factor", o->rope_factor,
-                     "low_freq_factor", o->rope_low, "high_freq_factor", o->rope_high,
-                     "original_max_position_embeddings", (json_int_t)o->rope_context);
+    iso_llama_options *o = &settings->llama;
+    o->output_bias = o->qkv_bias;
+    if (o->width % o->heads != 0)
+        return iso_hf_refuse(file, "num_attention_heads", json_object_get(config, "num_attention_heads"),
+                             "it must divide hidden_size");
+    return llama_read_all(file, config, 0, o);
 }
 
-/* In the form that all versions of transformers read. */
+static iso_status mistral_read(const char *file, const json_t *config, iso_builtin_settings *settings)
+{
+    return llama_read_all(file, config, 0, &settings->llama);
+}
+
 static void llama_write(const iso_builtin_settings *settings, json_t *config)
 {
     const iso_llama_options *o = &settings->llama;
     json_object_set_new(config, "num_key_value_heads", json_integer((json_int_t)o->kv_heads));
-    json_object_set_new(config, "head_dim", json_integer((json_int_t)(o->width / o->heads)));
-    json_object_set_new(config, "rope_theta", json_real(o->wavelength));
-    json_object_del(config, "rope_parameters");
-    json_object_set_new(config, "rope_scaling", scaling_of(o));
+    json_object_set_new(config, "head_dim", json_integer((json_int_t)o->head_dim));
+    iso_hf_write_rotary(o, config);
 }
 
 static bool llama_has(const iso_builtin_settings *settings)
 {
-    return settings->llama.window == 0;
+    const iso_llama_options *o = &settings->llama;
+    return iso_hf_has_rotary(o) && o->window == 0 && o->qkv_bias == o->output_bias && !o->qk_norm &&
+           o->width % o->heads == 0;
+}
+
+static bool mistral_has(const iso_builtin_settings *settings)
+{
+    const iso_llama_options *o = &settings->llama;
+    return iso_hf_has_rotary(o) && !o->qkv_bias && !o->output_bias && !o->qk_norm &&
+           (o->window == 0 || o->full_layers == 0);
+}
+
+/* ---- Qwen: the first blocks may attend to all positions and the others to a window ---- */
+
+static bool is_text(const json_t *value, const char *text)
+{
+    return json_is_string(value) && strcmp(json_string_value(value), text) == 0;
+}
+
+/* The number of first blocks that layer_types calls "full_attention", if the others are "sliding_attention". */
+static iso_status qwen_read_layer_types(const char *file, const json_t *types, iso_llama_options *o)
+{
+    const int64_t count = (int64_t)json_array_size(types);
+    int64_t full = 0, sliding;
+    while (full < count && is_text(json_array_get(types, (size_t)full), "full_attention"))
+        full++;
+    for (sliding = full; sliding < count; sliding++)
+        if (!is_text(json_array_get(types, (size_t)sliding), "sliding_attention"))
+            break;
+    if (count != o->layers || sliding != count || (full < count && o->window == 0))
+        return iso_hf_refuse(file, "layer_types", types,
+                             "supported: for each layer \"full_attention\", then, with use_sliding_window, "
+                             "\"sliding_attention\"");
+    o->full_layers = full;
+    return ISO_OK;
+}
+
+static iso_status qwen_read_window(const char *file, const json_t *config, iso_llama_options *o)
+{
+    const json_t *use = json_object_get(config, "use_sliding_window"),
+                 *size = json_object_get(config, "sliding_window"),
+                 *types = json_object_get(config, "layer_types");
+    double full = 0;
+    iso_status status = ISO_OK;
+    if (use && !json_is_boolean(use))
+        return iso_hf_refuse(file, "use_sliding_window", use, "it must be true or false");
+    if (json_is_true(use) && !json_is_null(size)) {
+        ISO_TRY(iso_hf_count(file, config, "sliding_window", 4096, &o->window));
+        if (!iso_hf_number(config, "max_window_layers", 28, &full) ||
+            !(full >= 0 && full <= ISO_BUILTIN_MOST))
+            return iso_hf_refuse(file, "max_window_layers", json_object_get(config, "max_window_layers"),
+                                 "it must be a count");
+        o->full_layers = (int64_t)full;
+    }
+    if (types && !json_is_null(types))
+        ISO_TRY(qwen_read_layer_types(file, types, o));
+done:
+    return status;
+}
+
+static iso_status qwen2_read(const char *file, const json_t *config, iso_builtin_settings *settings)
+{
+    iso_llama_options *o = &settings->llama;
+    o->qkv_bias = true;
+    iso_status status = llama_read_all(file, config, 0, o);
+    return status == ISO_OK ? qwen_read_window(file, config, o) : status;
+}
+
+static iso_status qwen3_read(const char *file, const json_t *config, iso_builtin_settings *settings)
+{
+    enum { HEAD_DIM = 128 };
+    iso_llama_options *o = &settings->llama;
+    o->qk_norm = true;
+    o->output_bias = o->qkv_bias;
+    iso_status status = llama_read_all(file, config, HEAD_DIM, o);
+    return status == ISO_OK ? qwen_read_window(file, config, o) : status;
+}
+
+static void qwen_write(const iso_builtin_settings *settings, json_t *config)
+{
+    const iso_llama_options *o = &settings->llama;
+    llama_write(settings, config);
+    json_object_del(config, "layer_types"); /* they follow from the others */
+    json_object_set_new(config, "use_sliding_window", json_boolean(o->window != 0));
+    if (o->window == 0)
+        return;
+    json_object_set_new(config, "sliding_window", json_integer((json_int_t)o->window));
+    json_object_set_new(config, "max_window_layers", json_integer((json_int_t)o->full_layers));
+}
+
+static bool qwen2_has(const iso_builtin_settings *settings)
+{
+    const iso_llama_options *o = &settings->llama;
+    return iso_hf_has_rotary(o) && o->qkv_bias && !o->output_bias && !o->qk_norm;
+}
+
+static bool qwen3_has(const iso_builtin_settings *settings)
+{
+    const iso_llama_options *o = &settings->llama;
+    return iso_hf_has_rotary(o) && o->qk_norm && o->qkv_bias == o->output_bias;
 }
 
 /* ---- all ---- */
@@ -271,28 +324,19 @@ static const iso_hf_architecture gpt = {.type = "gpt2",
                                         .keys = gpt_keys,
                                         .read = gpt_read,
                                         .write = gpt_write};
-static const iso_hf_architecture llama = {.type = "llama",
-                                          .class = "LlamaForCausalLM",
-                                          .builtin = "llama",
-                                          .prefix = "model.",
-                                          .tensors = llama_tensors,
-                                          .ignored = llama_ignored,
-                                          .table = "model.embed_tokens.weight",
-                                          .keys = llama_keys,
-                                          .read = llama_read,
-                                          .write = llama_write,
-                                          .has = llama_has};
-static const iso_hf_architecture mistral = {.type = "mistral",
-                                            .class = "MistralForCausalLM",
-                                            .builtin = "llama",
-                                            .prefix = "model.",
-                                            .tensors = llama_tensors,
-                                            .ignored = llama_ignored,
-                                            .table = "model.embed_tokens.weight",
-                                            .keys = mistral_keys,
-                                            .read = llama_read,
-                                            .write = llama_write};
-const iso_hf_architecture *const iso_hf_architectures[] = {&gpt, &llama, &mistral, NULL};
+#define LLAMA_LIKE(name, class_name)                                                                         \
+    .type = name, .class = class_name, .builtin = "llama", .prefix = "model.", .tensors = llama_tensors,     \
+    .ignored = llama_ignored, .table = "model.embed_tokens.weight"
+static const iso_hf_architecture llama = {LLAMA_LIKE("llama", "LlamaForCausalLM"), .keys = llama_keys,
+                                          .read = llama_read, .write = llama_write, .has = llama_has};
+static const iso_hf_architecture mistral = {LLAMA_LIKE("mistral", "MistralForCausalLM"), .keys = mistral_keys,
+                                            .read = mistral_read, .write = llama_write, .has = mistral_has};
+static const iso_hf_architecture qwen2 = {LLAMA_LIKE("qwen2", "Qwen2ForCausalLM"), .keys = qwen2_keys,
+                                          .read = qwen2_read, .write = qwen_write, .has = qwen2_has};
+static const iso_hf_architecture qwen3 = {LLAMA_LIKE("qwen3", "Qwen3ForCausalLM"), .keys = qwen3_keys,
+                                          .read = qwen3_read, .write = qwen_write, .has = qwen3_has};
+/* For a model without a file the first that has it is taken. */
+const iso_hf_architecture *const iso_hf_architectures[] = {&gpt, &llama, &mistral, &qwen2, &qwen3, NULL};
 
 const iso_hf_architecture *iso_hf_architecture_find(const json_t *config)
 {
@@ -306,12 +350,13 @@ const iso_hf_architecture *iso_hf_architecture_find(const json_t *config)
 iso_status iso_hf_architecture_of(iso_model *model, const char *use, const iso_hf_architecture **architecture,
                                   iso_builtin_settings *settings)
 {
-    bool one = iso_model_input_count(model) == 1 && iso_model_output_count(model) == 1;
+    bool one = iso_model_input_count(model) == 1 && iso_model_output_count(model) == 1, builtin = false;
     for (int i = 0; one && iso_hf_architectures[i]; i++) {
         const iso_hf_architecture *a = iso_hf_architectures[i];
         const void *options = iso_graph_origin(iso_model_input(model), iso_model_output(model), a->builtin);
         if (!options)
             continue;
+        builtin = true;
         *settings = (iso_builtin_settings){0};
         if (a == &gpt)
             settings->gpt = *(const iso_gpt_options *)options;
@@ -322,6 +367,12 @@ iso_status iso_hf_architecture_of(iso_model *model, const char *use, const iso_h
         *architecture = a;
         return ISO_OK;
     }
+    if (builtin)
+        return iso_error(ISO_INVALID,
+                         "'%s': no model of transformers that is supported has this combination of window, "
+                         "full_layers, qkv_bias, output_bias, qk_norm, rope_factor, rope_linear and "
+                         "rope_attention of llama",
+                         use);
     return iso_error(
         ISO_INVALID,
         "'%s': the model is not a built-in gpt or llama (GPT-2, LLaMA), which alone are exchanged "

@@ -36,8 +36,6 @@ bool iso_hf_number(const json_t *config, const char *key, double fallback, doubl
     return isfinite(*number);
 }
 
-/* ---- reading ---- */
-
 static iso_status read_count(const char *file, const json_t *config, const char *key, double fallback,
                              double least, double most, double *count)
 {
@@ -46,6 +44,27 @@ static iso_status read_count(const char *file, const json_t *config, const char 
         return ISO_OK;
     return iso_hf_refuse(file, key, json_object_get(config, key), "it must be a count");
 }
+
+iso_status iso_hf_count(const char *file, const json_t *config, const char *key, int64_t fallback,
+                        int64_t *count)
+{
+    double number = 0;
+    iso_status status =
+        read_count(file, config, key, (double)fallback, ISO_BUILTIN_LEAST, ISO_BUILTIN_MOST, &number);
+    if (status == ISO_OK)
+        *count = (int64_t)number;
+    return status;
+}
+
+iso_status iso_hf_positive(const char *file, const json_t *config, const char *key, double fallback,
+                           double *number)
+{
+    if (iso_hf_number(config, key, fallback, number) && *number > 0)
+        return ISO_OK;
+    return iso_hf_refuse(file, key, json_object_get(config, key), "it must be positive");
+}
+
+/* ---- reading ---- */
 
 static bool is_fixed(const json_t *value, const char *fixed)
 {
@@ -173,8 +192,8 @@ static json_t *value_of(const iso_hf_key *key, double number)
     return key->zero_is_null && number == 0 ? json_null() : json_integer((json_int_t)number);
 }
 
-void iso_hf_config_write(const iso_hf_architecture *a, const iso_builtin_settings *settings, iso_dtype dtype,
-                         json_t *config)
+void iso_hf_config_write(const iso_hf_architecture *a, const iso_builtin_settings *settings,
+                         const char *dtype, json_t *config)
 {
     const iso_builtin_model *model = NULL;
     iso_builtin_model_find(a->builtin, &model);
@@ -188,5 +207,5 @@ void iso_hf_config_write(const iso_hf_architecture *a, const iso_builtin_setting
                 : value_of(key, iso_setting_get(iso_setting_of(model->settings, key->setting), settings)));
     a->write(settings, config);
     json_object_del(config, "dtype");
-    json_object_set_new(config, "torch_dtype", json_string(iso_dtype_name(dtype)));
+    json_object_set_new(config, "torch_dtype", json_string(dtype));
 }

@@ -55,8 +55,10 @@ static bool is_plain(const char *name)
     return iso_file_name_ends(name, ".safetensors") && !strchr(name, '/') && !strchr(name, '\n');
 }
 
-/* The files that an index names, once each: {"weight_map": {"tensor": "file", ...}}. */
-static iso_status parse_index(const char *path, const char *text, size_t bytes, json_t **names)
+/* The files that an index names, once each, and the map of which they are, unless it is NULL: {"weight_map":
+ * {"tensor": "file", ...}}. */
+static iso_status parse_index(const char *path, const char *text, size_t bytes, json_t **names,
+                              json_t **whole)
 {
     json_t *root = NULL, *map, *value;
     const char *tensor;
@@ -79,12 +81,14 @@ static iso_status parse_index(const char *path, const char *text, size_t bytes, 
     if (status == ISO_OK && (count == 0 || count > MOST_FILES))
         status = iso_error(ISO_INVALID, "%s: its weight_map names %zu files; it must be 1 to %d", path, count,
                            MOST_FILES);
+    if (status == ISO_OK && whole)
+        *whole = json_incref(map);
     json_decref(root);
     return status;
 }
 
-/* Adds the paths of the files of an index, each with a newline. */
-static iso_status add_indexed(const char *path, iso_text *paths)
+/* Adds the paths of the files of an index, each with a newline. map: as parse_index. */
+static iso_status add_indexed(const char *path, iso_text *paths, json_t **map)
 {
     char *text = NULL, *folder = iso_file_folder(path);
     size_t bytes = 0;
@@ -94,7 +98,7 @@ static iso_status add_indexed(const char *path, iso_text *paths)
     if (status == ISO_OK)
         status = iso_hf_read_text(path, MOST_INDEX, &text, &bytes);
     if (status == ISO_OK)
-        status = parse_index(path, text, bytes, &names);
+        status = parse_index(path, text, bytes, &names, map);
     if (status == ISO_OK)
         json_object_foreach(names, name, value) iso_text_add(paths, "%s/%s\n", folder, name);
     json_decref(names);
@@ -103,7 +107,7 @@ static iso_status add_indexed(const char *path, iso_text *paths)
     return status;
 }
 
-static iso_status add_folder(const char *folder, iso_text *paths)
+static iso_status add_folder(const char *folder, iso_text *paths, json_t **map)
 {
     if (is_there(folder, ISO_HF_WEIGHTS)) {
         iso_text_add(paths, "%s/%s\n", folder, ISO_HF_WEIGHTS);
@@ -116,42 +120,34 @@ static iso_status add_folder(const char *folder, iso_text *paths)
                 ? "; pytorch_model.bin is not read: save_pretrained() of transformers writes the others"
                 : "");
     char *path = iso_file_join(folder, ISO_HF_INDEX);
-    iso_status status = path ? add_indexed(path, paths) : iso_no_memory("the name of '%s'", folder);
+    iso_status status = path ? add_indexed(path, paths, map) : iso_no_memory("the name of '%s'", folder);
     iso_free(path);
     return status;
 }
 
-iso_status iso_hf_remove_index(const char *folder)
+iso_status iso_hf_remove_index(const char *folder, iso_text *paths)
 {
-    iso_text paths = {0};
-    char *index = iso_file_join(folder, ISO_HF_INDEX), *weights = iso_file_join(folder, ISO_HF_WEIGHTS);
-    iso_status status = index && weights ? ISO_OK : iso_no_memory("the names of files of '%s'", folder);
-    if (status == ISO_OK && is_there(folder, ISO_HF_INDEX))
-        status = add_indexed(index, &paths);
-    if (status == ISO_OK && paths.length && unlink(index)) /* first: no index names a file that is gone */
-        status = iso_file_failed(index, "it cannot be removed");
-    for (char *path = paths.data, *end; status == ISO_OK && path && (end = strchr(path, '\n'));
-         path = end + 1) {
-        *end = 0;
-        if (strcmp(path, weights) != 0 && unlink(path) && errno != ENOENT)
-            status = iso_file_failed(path, "it cannot be removed");
+    char *index = iso_file_join(folder, ISO_HF_INDEX);
+    iso_status status = index ? ISO_OK : iso_no_memory("the names of files of '%s'", folder);
+    if (status == ISO_OK && is_there(folder, ISO_HF_INDEX)) {
+        status = add_indexed(index, paths, NULL);
+        if (status == ISO_OK && unlink(index))
+            status = iso_file_failed(index, "it cannot be removed");
     }
-    iso_text_free(&paths);
-    iso_free(weights);
     iso_free(index);
     return status;
 }
 
 /* On the chief. */
-static iso_status list_files(const char *path, iso_text *paths)
+static iso_status list_files(const char *path, iso_text *paths, json_t **map)
 {
     iso_status status = ISO_OK;
     if (is_index(path))
-        status = add_indexed(path, paths);
+        status = add_indexed(path, paths, map);
     else if (is_file_name(path))
         iso_text_add(paths, "%s\n", path);
     else
-        status = add_folder(path, paths);
+        status = add_folder(path, paths, map);
     return status == ISO_OK && paths->failed ? iso_no_memory("the names of the files of '%s'", path) : status;
 }
 
@@ -205,12 +201,36 @@ done:
     return status;
 }
 
+/* Each tensor of an index must be in its file. map: NULL: there is no index. On the chief. */
+static iso_status check_map(const char *path, const iso_hf_files *files, json_t *map)
+{
+    const char *tensor;
+    json_t *name;
+    json_object_foreach(map, tensor, name)
+    {
+        iso_text h5_path = {0};
+        int i = 0;
+        while (i < files->count &&
+               strcmp(iso_file_name(iso_saved_file_path(files->files[i])), json_string_value(name)) != 0)
+            i++;
+        iso_text_add(&h5_path, "/%s", tensor);
+        const bool found =
+            i < files->count && iso_saved_file_at(files->files[i], iso_text_get(&h5_path)) >= 0;
+        iso_text_free(&h5_path);
+        if (!found)
+            return iso_error(ISO_INVALID, "'%s': '%s' has no tensor '%s', which the index says it has", path,
+                             json_string_value(name), tensor);
+    }
+    return ISO_OK;
+}
+
 iso_status iso_hf_files_open(iso_context *ctx, const char *path, iso_hf_files *files)
 {
     iso_text paths = {0};
     char *text = NULL;
     size_t bytes = 0;
-    iso_status status = iso_is_chief(ctx) ? list_files(path, &paths) : ISO_OK;
+    json_t *map = NULL;
+    iso_status status = iso_is_chief(ctx) ? list_files(path, &paths, &map) : ISO_OK;
     if (iso_is_chief(ctx) && status == ISO_OK) {
         text = paths.data;
         bytes = paths.length;
@@ -221,7 +241,9 @@ iso_status iso_hf_files_open(iso_context *ctx, const char *path, iso_hf_files *f
     files->files = iso_new((size_t)count_lines(text, bytes) * sizeof(iso_saved_file *) + 1);
     ISO_TRY(iso_agree(ctx, files->files ? ISO_OK : iso_no_memory("the files of '%s'", path)));
     ISO_TRY(open_all(ctx, text, files));
+    ISO_TRY(iso_agree(ctx, check_map(path, files, map)));
 done:
+    json_decref(map);
     iso_text_free(&paths);
     iso_free(text);
     return status;

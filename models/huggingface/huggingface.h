@@ -1,4 +1,4 @@
-/* Pretrained GPT-2 and LLaMA in the form of Hugging Face's transformers: a folder with config.json and
+/* Pretrained GPT-2, LLaMA, Mistral and Qwen in the form of Hugging Face's transformers: a folder with config.json and
  * model.safetensors, or several files that model.safetensors.index.json names.
  * Functions are local unless their comment says otherwise. */
 #ifndef ISO_MODELS_HUGGINGFACE_HUGGINGFACE_H
@@ -39,10 +39,18 @@ typedef struct iso_pretrained_save_options {
     /* The folder that the model was read from: config.json keeps its other keys, and the files of the tokenizer are
      * copied. NULL: none. */
     const char *source;
+    /* The type of the stored weights: "float32", "float16", "bfloat16" or "float64". NULL: the type that config.json
+     * of `source` names, or else that of the variables. Rounded to the nearest. */
+    const char *dtype;
+    /* The most bytes of weights in a file that has several tensors; 0: 50e9, as in transformers. More weights are
+     * written to several files, model-00001-of-00002.safetensors and so on, which model.safetensors.index.json lists.
+     * A .safetensors file for the weights alone holds all. */
+    uint64_t max_shard_size;
 } iso_pretrained_save_options;
 /* Writes a gpt or llama to a folder, which is made if it is missing and which transformers' from_pretrained() opens:
- * config.json, and model.safetensors in the type of the variables. All ranks write, each its own parts. Each file
- * gets its name when it is complete, config.json last. ISO_INVALID: the model is another network; ISO_IO.
+ * config.json, and the weights. All ranks write, each its own parts. Each file gets its name when it is complete,
+ * config.json last; then weights that the folder had under other names are removed. ISO_INVALID: the model is another
+ * network, the type is unknown, a number is too large for it, or there would be more than 512 files; ISO_IO.
  * Collective. */
 ISO_API iso_status iso_pretrained_save_with(iso_model *model, const iso_pretrained_save_options *options,
                                             size_t size);

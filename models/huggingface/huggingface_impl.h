@@ -3,9 +3,9 @@
 #define ISO_MODELS_HUGGINGFACE_HUGGINGFACE_IMPL_H
 
 #include "models/huggingface/huggingface.h"
+#include "models/huggingface/weight_files.h"
 #include "runtime/base/json.h"
 #include "runtime/base/shards.h"
-#include "runtime/checkpoint/checkpoint.h"
 
 #define ISO_HF_CONFIG "config.json"
 #define ISO_HF_WEIGHTS "model.safetensors"
@@ -73,28 +73,37 @@ bool iso_hf_is_ignored(const iso_hf_architecture *architecture, const char *name
 
 /* Makes a network from the text of a config.json, which messages call `name`. Local. */
 iso_status iso_hf_config_parse(const char *name, const char *text, size_t bytes, iso_pretrained *net);
-/* The keys of a model's config.json, added to those of `config`. */
+/* The keys of a model's config.json, added to those of `config`. dtype: the name of the type of its weights. */
 void iso_hf_config_write(const iso_hf_architecture *architecture, const iso_builtin_settings *settings,
-                         iso_dtype dtype, json_t *config);
+                         const char *dtype, json_t *config);
 /* The error ISO_INVALID: "FILE: KEY is VALUE; SUPPORTED". */
 iso_status iso_hf_refuse(const char *file, const char *key, const json_t *value, const char *supported);
 /* A number that a key has; false: it has another value. A key that is missing or null has the fallback. */
 bool iso_hf_number(const json_t *config, const char *key, double fallback, double *number);
 
+/* A count from 1 to ISO_BUILTIN_MOST, and a number above 0. A key that is missing or null has the fallback.
+ * ISO_INVALID: iso_hf_refuse. */
+iso_status iso_hf_count(const char *file, const json_t *config, const char *key, int64_t fallback,
+                        int64_t *count);
+iso_status iso_hf_positive(const char *file, const json_t *config, const char *key, double fallback,
+                           double *number);
+
+/* ---- rotary positions (rotary.c) ---- */
+
+/* The keys of rotary positions, to settings of llama, whose `context` is max_position_embeddings, and back.
+ * ISO_INVALID: iso_hf_refuse. */
+iso_status iso_hf_read_rotary(const char *file, const json_t *config, iso_llama_options *o);
+void iso_hf_write_rotary(const iso_llama_options *o, json_t *config);
+/* Whether these keys can say what the settings do. */
+bool iso_hf_has_rotary(const iso_llama_options *o);
+
 /* ---- files (files.c) ---- */
 
-/* The files of a path as the chief finds them, opened. */
-typedef struct iso_hf_files {
-    int count;
-    iso_saved_file **files;
-} iso_hf_files;
-/* Collective. */
-iso_status iso_hf_files_open(iso_context *ctx, const char *path, iso_hf_files *files);
-void iso_hf_files_close(iso_hf_files *files);
 /* The file and the number in it of a tensor with this name, or with the name without the prefix; -1: none has it. */
 int iso_hf_files_find(const iso_hf_files *files, const char *prefix, const char *name, iso_saved_file **file);
-/* Removes a folder's index and the files that it names, which model.safetensors has replaced. Local. */
-iso_status iso_hf_remove_index(const char *folder);
+/* Removes a folder's index, if it has one, and adds the paths of the files that it named to `paths`, each with a
+ * newline. Local. */
+iso_status iso_hf_remove_index(const char *folder, iso_text *paths);
 /* The text of a file of at most `most` bytes; iso_free. Local. */
 iso_status iso_hf_read_text(const char *path, size_t most, char **text, size_t *bytes);
 

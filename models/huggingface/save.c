@@ -1,7 +1,9 @@
 /* Writes a model as a folder of Hugging Face. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "collectives/control/control.h"
 #include "models/huggingface/huggingface_impl.h"
@@ -15,16 +17,27 @@
 #include "runtime/session/session.h"
 #include "runtime/train/weights.h"
 
-enum { MOST_SMALL = 64 << 20 /* bytes of a file of a tokenizer, and of a config.json */ };
+enum {
+    MOST_SMALL = 64 << 20, /* bytes of a file of a tokenizer, and of a config.json */
+    MOST_FILES = 512,      /* of weights; all are open at once */
+    LONGEST_NAME = 64,     /* of a file of weights */
+};
+
+static const uint64_t MOST_BYTES = 50000000000; /* of a file of weights, as in transformers */
 
 typedef struct saving {
     const iso_hf_architecture *architecture;
     iso_builtin_settings settings;
-    iso_dtype dtype;
-    char *folder, *weights; /* folder: NULL: a file of weights alone */
+    iso_dtype dtype;         /* of the variables */
+    iso_storage_type stored; /* of the weights in the files */
+    const char *path;
+    bool alone; /* a file of weights alone */
     int count;
     iso_saved_tensor *tensors; /* their names are the list's */
-    iso_safetensors *file;
+    int file_count;
+    int *first;             /* [file_count + 1] the first tensor of each file */
+    iso_safetensors **file; /* [file_count] NULL: not begun */
+    iso_text old;           /* on the chief: paths of files that an index named, each with a newline */
 } saving;
 
 /* ---- the list of tensors ---- */
@@ -68,15 +81,8 @@ static iso_status save_prepare(iso_model *model, const char *path, saving *s)
     iso_graph *graph = iso_model_graph(model);
     iso_status status;
     ISO_TRY(iso_hf_architecture_of(model, path, &s->architecture, &s->settings));
-    bool alone = iso_file_name_ends(path, ".safetensors");
-    s->folder = iso_strdup(path);
-    s->weights = alone ? iso_strdup(path) : iso_file_join(path, ISO_HF_WEIGHTS);
-    if (!s->folder || !s->weights)
-        ISO_TRY(iso_no_memory("the name of '%s'", path));
-    if (alone) {
-        iso_free(s->folder);
-        s->folder = NULL;
-    }
+    s->path = path;
+    s->alone = iso_file_name_ends(path, ".safetensors");
     for (int i = 0; i < iso_graph_variable_count(graph); i++)
         if (!iso_path_below_optimizer(iso_variable_path(iso_graph_variable(graph, i))))
             ISO_TRY(add_tensor(s, iso_graph_variable(graph, i)));
@@ -89,8 +95,9 @@ static void save_free(saving *s)
     for (int i = 0; i < s->count; i++)
         iso_free((void *)(uintptr_t)s->tensors[i].h5_path);
     iso_free(s->tensors);
-    iso_free(s->folder);
-    iso_free(s->weights);
+    iso_free(s->first);
+    iso_free(s->file);
+    iso_text_free(&s->old);
 }
 
 iso_status iso_pretrained_save_check(iso_model *model, const char *path)
@@ -100,6 +107,59 @@ iso_status iso_pretrained_save_check(iso_model *model, const char *path)
     saving s = {0};
     iso_status status = save_prepare(model, path, &s);
     save_free(&s);
+    return status;
+}
+
+/* ---- the files of weights ---- */
+
+static uint64_t bytes_of(const saving *s, int tensor)
+{
+    const iso_box whole = iso_box_whole(&s->tensors[tensor].shape);
+    return (uint64_t)iso_box_count(&whole) * iso_storage_type_size(s->stored);
+}
+
+/* A tensor that does not fit into a file with those before it begins another. */
+static iso_status split(saving *s, uint64_t most)
+{
+    uint64_t bytes = 0;
+    s->first = iso_new(((size_t)s->count + 1) * sizeof *s->first);
+    if (!s->first)
+        return iso_no_memory("the files of '%s'", s->path);
+    for (int i = 0; i < s->count; i++) {
+        if (i == 0 || (!s->alone && bytes + bytes_of(s, i) > most)) {
+            s->first[s->file_count++] = i;
+            bytes = 0;
+        }
+        bytes += bytes_of(s, i);
+    }
+    s->first[s->file_count] = s->count;
+    s->file = iso_new((size_t)s->file_count * sizeof(iso_safetensors *));
+    if (!s->file)
+        return iso_no_memory("the files of '%s'", s->path);
+    return s->file_count <= MOST_FILES
+               ? ISO_OK
+               : iso_error(ISO_INVALID, "'%s': weights in files of %llu bytes would be %d files; at most %d",
+                           s->path, (unsigned long long)most, s->file_count, MOST_FILES);
+}
+
+static const char *name_of_file(const saving *s, int file, char name[LONGEST_NAME])
+{
+    if (s->file_count == 1)
+        return ISO_HF_WEIGHTS;
+    snprintf(name, LONGEST_NAME, "model-%05d-of-%05d.safetensors", file + 1, s->file_count);
+    return name;
+}
+
+static iso_status create_file(iso_context *ctx, saving *s, int file)
+{
+    char name[LONGEST_NAME];
+    const int first = s->first[file];
+    char *path = s->alone ? iso_strdup(s->path) : iso_file_join(s->path, name_of_file(s, file, name));
+    iso_status status = iso_agree(ctx, path ? ISO_OK : iso_no_memory("the name of '%s'", s->path));
+    if (status == ISO_OK)
+        status = iso_safetensors_create(ctx, path, s->tensors + first, s->first[file + 1] - first, s->stored,
+                                        &s->file[file]);
+    iso_free(path);
     return status;
 }
 
@@ -122,21 +182,48 @@ static iso_status write_part(void *user, const iso_state_shard *shard)
     const saving *s = user;
     char name[ISO_HF_NAME + 1];
     int64_t block;
+    int file = 0;
     if (!shard->writer)
         return ISO_OK;
     const iso_hf_tensor *row = iso_hf_tensor_of(s->architecture, shard->path, &block);
-    target to = {s->file, find(s, name_of(row, block, name))};
+    const int tensor = find(s, name_of(row, block, name));
+    while (tensor >= s->first[file + 1])
+        file++;
+    target to = {s->file[file], tensor - s->first[file]};
     return iso_hf_write_shard(row, shard, write_range, &to);
+}
+
+static iso_status sync_files(const saving *s)
+{
+    iso_status status = ISO_OK;
+    for (int i = 0; i < s->file_count && status == ISO_OK; i++)
+        status = iso_safetensors_sync(s->file[i]);
+    return status;
+}
+
+/* Several files cannot get their names at once. The old index is removed before, because it may name files of the
+ * same names: a save that is killed here leaves a folder without an index, not a mixture of weights. */
+static iso_status prepare_names(iso_context *ctx, saving *s)
+{
+    iso_status status = iso_agree(ctx, sync_files(s));
+    return status == ISO_OK
+               ? iso_agree(ctx, iso_is_chief(ctx) ? iso_hf_remove_index(s->path, &s->old) : ISO_OK)
+               : status;
 }
 
 static iso_status save_weights(iso_model *model, saving *s)
 {
     iso_context *ctx = iso_graph_context(iso_model_graph(model));
-    iso_status status = iso_safetensors_create(ctx, s->weights, s->tensors, s->count, &s->file);
-    if (status != ISO_OK)
-        return status;
-    status = iso_model_visit_weights(model, "save_weights", ISO_WEIGHTS_READ, write_part, s);
-    return iso_safetensors_finish(s->file, status);
+    iso_status status = ISO_OK;
+    for (int i = 0; i < s->file_count && status == ISO_OK; i++)
+        status = create_file(ctx, s, i);
+    if (status == ISO_OK)
+        status = iso_model_visit_weights(model, "save_weights", ISO_WEIGHTS_READ, write_part, s);
+    if (status == ISO_OK && s->file_count > 1)
+        status = prepare_names(ctx, s);
+    for (int i = 0; i < s->file_count && s->file[i]; i++)
+        status = iso_safetensors_finish(s->file[i], status);
+    return status;
 }
 
 /* ---- the other files ---- */
@@ -169,24 +256,48 @@ static const iso_hf_architecture *same_type(const saving *s, const json_t *confi
     return fits ? a : s->architecture;
 }
 
-static iso_status write_config(iso_model *model, const saving *s, const char *source)
+/* Writes a JSON object as a file of the folder, and frees it. */
+static iso_status write_json(const saving *s, const char *name, json_t *object)
 {
-    json_t *config = NULL;
     iso_text text = {0};
-    char *path = iso_file_join(s->folder, ISO_HF_CONFIG);
-    iso_status status = path ? begin_config(source, &config) : iso_no_memory("the name of '%s'", s->folder);
-    if (status == ISO_OK) {
-        const iso_shape *logits = iso_tensor_shape(iso_model_output(model));
-        iso_hf_config_write(same_type(s, config), &s->settings, s->dtype, config);
-        json_object_set_new(config, "vocab_size", json_integer((json_int_t)logits->dim[logits->rank - 1]));
-        iso_json_add(&text, config, JSON_INDENT(2) | JSON_SORT_KEYS);
-        iso_text_add(&text, "\n");
+    char *path = iso_file_join(s->path, name);
+    iso_status status = path ? ISO_OK : iso_no_memory("the name of '%s'", s->path);
+    iso_json_add(&text, object, JSON_INDENT(2) | JSON_SORT_KEYS);
+    iso_text_add(&text, "\n");
+    if (status == ISO_OK)
         status = text.failed ? iso_no_memory("the text of '%s'", path)
                              : iso_file_replace(path, text.data, text.length);
-    }
     iso_text_free(&text);
     iso_free(path);
     return status;
+}
+
+static iso_status write_config(iso_model *model, const saving *s, const char *source)
+{
+    json_t *config = NULL;
+    iso_status status = begin_config(source, &config);
+    if (status != ISO_OK)
+        return status;
+    const iso_shape *logits = iso_tensor_shape(iso_model_output(model));
+    iso_hf_config_write(same_type(s, config), &s->settings, iso_storage_type_name(s->stored), config);
+    json_object_set_new(config, "vocab_size", json_integer((json_int_t)logits->dim[logits->rank - 1]));
+    return write_json(s, ISO_HF_CONFIG, config);
+}
+
+static iso_status write_index(const saving *s)
+{
+    char name[LONGEST_NAME];
+    uint64_t elements = 0;
+    json_t *map = json_object();
+    for (int f = 0; f < s->file_count; f++)
+        for (int i = s->first[f]; i < s->first[f + 1]; i++) {
+            json_object_set_new(map, s->tensors[i].h5_path + 1, json_string(name_of_file(s, f, name)));
+            elements += bytes_of(s, i) / iso_storage_type_size(s->stored);
+        }
+    const uint64_t bytes = elements * iso_storage_type_size(s->stored);
+    return write_json(s, ISO_HF_INDEX,
+                      json_pack("{s:{s:I, s:I}, s:o}", "metadata", "total_parameters", (json_int_t)elements,
+                                "total_size", (json_int_t)bytes, "weight_map", map));
 }
 
 /* A file that the source lacks is not copied. */
@@ -209,17 +320,75 @@ static iso_status copy(const char *source, const char *folder, const char *name)
     return status;
 }
 
-/* config.json is the last: a folder without it is no model. */
-static iso_status write_others(iso_model *model, const saving *s, const char *source)
+static bool is_new(const saving *s, const char *name)
+{
+    char of_file[LONGEST_NAME];
+    bool found = false;
+    for (int i = 0; i < s->file_count; i++)
+        found = found || strcmp(name_of_file(s, i, of_file), name) == 0;
+    return found;
+}
+
+/* Removes the weights that the folder had under other names. */
+static iso_status remove_old(saving *s)
+{
+    iso_status status = s->file_count == 1 ? iso_hf_remove_index(s->path, &s->old) : ISO_OK;
+    if (s->file_count > 1)
+        iso_text_add(&s->old, "%s/" ISO_HF_WEIGHTS "\n", s->path);
+    for (char *path = s->old.data, *end; status == ISO_OK && path && (end = strchr(path, '\n'));
+         path = end + 1) {
+        *end = 0;
+        if (!is_new(s, iso_file_name(path)) && unlink(path) && errno != ENOENT)
+            status = iso_file_failed(path, "it cannot be removed");
+    }
+    return status;
+}
+
+/* config.json is the last new file: a folder without it is no model. Until then a model.safetensors that was there
+ * counts instead of the index. */
+static iso_status write_others(iso_model *model, saving *s, const char *source)
 {
     static const char *const names[] = {
         "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.json",
         "merges.txt",     "tokenizer.model",       "chat_template.jinja",     "generation_config.json"};
     iso_status status = ISO_OK;
     for (size_t i = 0; source && i < sizeof names / sizeof *names; i++)
-        ISO_TRY(copy(source, s->folder, names[i]));
+        ISO_TRY(copy(source, s->path, names[i]));
+    if (s->file_count > 1)
+        ISO_TRY(write_index(s));
     ISO_TRY(write_config(model, s, source));
-    ISO_TRY(iso_hf_remove_index(s->folder));
+    ISO_TRY(remove_old(s));
+done:
+    return status;
+}
+
+/* ---- the type of the weights ---- */
+
+/* That of the source's config.json, as transformers has it; ISO_STORAGE_TYPES: it names none. */
+static iso_status type_of_source(const char *source, iso_storage_type *type)
+{
+    json_t *config = NULL;
+    iso_status status = begin_config(source, &config);
+    const json_t *named = json_object_get(config, "dtype");
+    named = json_is_string(named) ? named : json_object_get(config, "torch_dtype");
+    *type = iso_storage_type_float(json_string_value(named));
+    json_decref(config);
+    return status;
+}
+
+static iso_status choose_type(iso_context *ctx, const iso_pretrained_save_options *options, saving *s)
+{
+    iso_status status = ISO_OK;
+    s->stored = iso_storage_type_float(options->dtype);
+    if (options->dtype && s->stored == ISO_STORAGE_TYPES)
+        status = iso_error(ISO_INVALID, "'%s': the type '%s' is none of float32, float16, bfloat16, float64",
+                           options->path, options->dtype);
+    if (status == ISO_OK && !options->dtype && options->source && iso_is_chief(ctx))
+        status = type_of_source(options->source, &s->stored);
+    ISO_TRY(iso_agree(ctx, status));
+    ISO_TRY(iso_agree(ctx, iso_broadcast(ctx, &s->stored, sizeof s->stored)));
+    if (s->stored == ISO_STORAGE_TYPES)
+        s->stored = iso_storage_type_of(s->dtype);
 done:
     return status;
 }
@@ -237,9 +406,11 @@ iso_status iso_pretrained_save_with(iso_model *model, const iso_pretrained_save_
     ISO_NEED_AGREED_AS(ctx, "path", options.path);
     iso_status status = iso_graph_take_error(graph);
     ISO_TRY(iso_agree(ctx, status == ISO_OK ? save_prepare(model, options.path, &s) : status));
-    ISO_TRY(iso_agree(ctx, chief && s.folder ? iso_folder_make(s.folder) : ISO_OK));
+    ISO_TRY(choose_type(ctx, &options, &s));
+    ISO_TRY(iso_agree(ctx, split(&s, options.max_shard_size ? options.max_shard_size : MOST_BYTES)));
+    ISO_TRY(iso_agree(ctx, chief && !s.alone ? iso_folder_make(s.path) : ISO_OK));
     ISO_TRY(save_weights(model, &s));
-    ISO_TRY(iso_agree(ctx, chief && s.folder ? write_others(model, &s, options.source) : ISO_OK));
+    ISO_TRY(iso_agree(ctx, chief && !s.alone ? write_others(model, &s, options.source) : ISO_OK));
 done:
     save_free(&s);
     return status;

@@ -301,14 +301,20 @@ static iso_status check_activation(const char *layer, const json_t *config)
     return ISO_OK;
 }
 
-/* Rotary positions within an attention. */
-static iso_status check_rotary(const char *layer, const char *type, const json_t *config)
+/* What an attention of Keras does not have. */
+static iso_status check_attention(const char *layer, const char *type, const json_t *config)
 {
-    if (json_object_get(config, "rope_max_wavelength"))
-        return iso_error(ISO_INVALID,
-                         "layer '%s' has rope_max_wavelength, which Keras's %s does not have; Keras's files "
-                         "cannot hold it",
-                         layer, type);
+    static const struct {
+        const char *noted, *option;
+    } ours[] = {{"rope_max_wavelength", "rope_max_wavelength"},
+                {"qk_norm_epsilon", "qk_norm"},
+                {"use_output_bias", "no_output_bias"}};
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
+        if (json_object_get(config, ours[i].noted))
+            return iso_error(
+                ISO_INVALID,
+                "layer '%s' has %s, which Keras's %s does not have; Keras's files cannot hold it", layer,
+                ours[i].option, type);
     return ISO_OK;
 }
 
@@ -341,7 +347,7 @@ static iso_status check_config(const char *layer, const char *type, const json_t
 {
     iso_status status = check_activation(layer, config);
     if (status == ISO_OK)
-        status = check_rotary(layer, type, config);
+        status = check_attention(layer, type, config);
     return status == ISO_OK ? check_strides(layer, type, config) : status;
 }
 

@@ -43,15 +43,35 @@ static double scaling_factor(const attention *a)
     return iso_option_number(a->options->rope_scaling_factor, 1);
 }
 
+static double qk_norm_epsilon(const attention *a)
+{
+    return iso_option_number(a->options->qk_norm_epsilon, 1e-6);
+}
+
+/* Of cosines and sines. */
+static double attention_factor(const attention *a)
+{
+    return a->options->rope_max_wavelength != 0 ? iso_option_number(a->options->rope_attention_factor, 1) : 1;
+}
+
+static bool is_factor(double number)
+{
+    return number > 0 && !isinf(number);
+}
+
 static bool rotary_fits(const attention *a)
 {
     double wavelength = a->options->rope_max_wavelength, scaling = scaling_factor(a);
-    bool numbers = wavelength > 0 && !isinf(wavelength) && scaling > 0 && !isinf(scaling);
+    bool numbers = is_factor(wavelength) && is_factor(scaling);
     if (!numbers)
         iso_layer_fail(a->layer,
                        "rope_max_wavelength is %g, rope_scaling_factor %g: both must be positive "
                        "(rope_max_wavelength 0: no rotary positions)",
                        wavelength, scaling);
+    else if (!is_factor(attention_factor(a)))
+        return iso_layer_fail(a->layer, "rope_attention_factor is %g, it must be positive",
+                              attention_factor(a)),
+               false;
     else if (a->key_dim % 2 != 0)
         iso_layer_fail(a->layer, "%s is %lld, it must be even with rope_max_wavelength", a->kind->key_dim,
                        (long long)a->key_dim);
@@ -82,6 +102,8 @@ static bool check_numbers(const attention *a)
                        (long long)o->sliding_window);
     else if (o->rope_max_wavelength != 0 && !rotary_fits(a))
         return false;
+    else if (o->qk_norm && !(qk_norm_epsilon(a) > 0))
+        iso_layer_fail(a->layer, "qk_norm_epsilon is %g, it must be positive", qk_norm_epsilon(a));
     else if (o->output_shape.rank < 0)
         iso_layer_fail(a->layer, "output_shape has %d dimensions", o->output_shape.rank);
     else
@@ -208,7 +230,7 @@ static iso_tensor *join_heads(const attention *a, iso_tensor *y)
     joined.dim[joined.rank - 1] = rows;
     iso_tensor *weights = weight(a, "attention_output", false, a->options->output_layout, kernel);
     y = iso_matmul(iso_reshape_to(y, joined), iso_reshape_to(weights, ISO_SHAPE(rows, columns)));
-    if (!a->options->no_bias)
+    if (!a->options->no_bias && !a->options->no_output_bias)
         y = iso_add(y, iso_reshape_to(weight(a, "attention_output", true, NULL, out), ISO_SHAPE(columns)));
     return iso_reshape_to(y, shape);
 }
@@ -253,7 +275,8 @@ static iso_tensor *attend(const attention *a, iso_tensor *query, iso_tensor *key
     const iso_multi_head_attention_options *o = a->options;
     if (!iso_tensor_good(query) || !iso_tensor_good(key) || !iso_tensor_good(value))
         return value;
-    iso_attention_form form = {.scale = 1 / sqrt((double)a->key_dim),
+    const double factor = attention_factor(a);
+    iso_attention_form form = {.scale = factor * factor / sqrt((double)a->key_dim),
                                .masked = MASKED,
                                .causal = o->causal,
                                .window = o->sliding_window,
@@ -265,6 +288,15 @@ static iso_tensor *attend(const attention *a, iso_tensor *query, iso_tensor *key
     form.dropout = o->dropout;
     form.path = a->path;
     return iso_by_mode(iso_attention_op(query, key, value, mask, &form), y);
+}
+
+/* x: [lead..., n, heads, key_dim], queries or keys */
+static iso_tensor *normalise_heads(const attention *a, iso_tensor *x, const char *scale)
+{
+    const iso_weight_form form = {.what = scale, .default_value = ISO_INIT_ONES};
+    if (!a->options->qk_norm || !iso_tensor_good(x))
+        return x;
+    return iso_rms_norm_op(x, iso_layer_weight(a->layer, &form, ISO_SHAPE(a->key_dim)), qk_norm_epsilon(a));
 }
 
 /* x: [batch, t, heads, features] */
@@ -287,8 +319,8 @@ static iso_tensor *build_attention(const attention *a, iso_tensor *value, iso_te
         gate = iso_sigmoid(project(a, x, "gate", a->heads, a->value_dim, o->gate_layout));
     iso_tensor *values = attention_join(a, iso_layer_cast(a->layer, value));
     iso_tensor *v = project(a, values, "value", a->kv_heads, a->value_dim, o->value_layout);
-    q = turn_by_positions(a, q);
-    k = turn_by_positions(a, k);
+    q = turn_by_positions(a, normalise_heads(a, q, "query_norm/scale"));
+    k = turn_by_positions(a, normalise_heads(a, k, "key_norm/scale"));
     iso_tensor *y = attend(a, q, repeat_heads(a, k), repeat_heads(a, v));
     if (!iso_tensor_good(y))
         return y;
@@ -324,7 +356,6 @@ static void note_shapes(iso_layer *layer, const attention *a)
     iso_layer_note_integers(layer, "attention_axes", axes, a->attended);
 }
 
-/* Their order is part of a model's hash in checkpoints. */
 /* Only if there is one: the configs of layers without it are as they were. */
 static void note_stretch(iso_layer *layer, const iso_rotary_stretch *stretch)
 {
@@ -334,8 +365,28 @@ static void note_stretch(iso_layer *layer, const iso_rotary_stretch *stretch)
     iso_layer_note_real(layer, "rope_stretch_low", stretch->low);
     iso_layer_note_real(layer, "rope_stretch_high", stretch->high);
     iso_layer_note_real(layer, "rope_stretch_context", stretch->context);
+    if (stretch->yarn)
+        iso_layer_note_flag(layer, "rope_stretch_yarn", true);
 }
 
+/* What Keras's layers do not have, likewise. */
+static void note_extensions(iso_layer *layer, const attention *a)
+{
+    const iso_multi_head_attention_options *o = a->options;
+    if (o->rope_max_wavelength != 0) {
+        iso_layer_note_real(layer, "rope_max_wavelength", o->rope_max_wavelength);
+        iso_layer_note_real(layer, "rope_scaling_factor", scaling_factor(a));
+        note_stretch(layer, &o->rope_stretch);
+        if (attention_factor(a) != 1)
+            iso_layer_note_real(layer, "rope_attention_factor", attention_factor(a));
+    }
+    if (o->qk_norm)
+        iso_layer_note_real(layer, "qk_norm_epsilon", qk_norm_epsilon(a));
+    if (o->no_output_bias && !o->no_bias)
+        iso_layer_note_flag(layer, "use_output_bias", false);
+}
+
+/* Their order is part of a model's hash in checkpoints. */
 static void attention_note(iso_layer *layer, const attention *a)
 {
     const iso_multi_head_attention_options *o = a->options;
@@ -359,11 +410,7 @@ static void attention_note(iso_layer *layer, const attention *a)
         iso_layer_note_integer(layer, "sliding_window", o->sliding_window);
     else
         iso_layer_note_none(layer, "sliding_window");
-    if (o->rope_max_wavelength != 0) {
-        iso_layer_note_real(layer, "rope_max_wavelength", o->rope_max_wavelength);
-        iso_layer_note_real(layer, "rope_scaling_factor", scaling_factor(a));
-        note_stretch(layer, &o->rope_stretch);
-    }
+    note_extensions(layer, a);
     iso_layer_note_weight(layer, &kernel_form);
     iso_layer_note_weight(layer, &bias_form);
     iso_layer_note_none(layer, "seed");
@@ -499,7 +546,11 @@ iso_tensor *iso_grouped_query_attention_with(const iso_grouped_query_attention_o
                                                       .gate_layout = o.gate_layout,
                                                       .output_layout = o.output_layout,
                                                       .name = o.name,
-                                                      .rope_stretch = o.rope_stretch};
+                                                      .rope_stretch = o.rope_stretch,
+                                                      .qk_norm = o.qk_norm,
+                                                      .qk_norm_epsilon = o.qk_norm_epsilon,
+                                                      .no_output_bias = o.no_output_bias,
+                                                      .rope_attention_factor = o.rope_attention_factor};
     return build_layer(&grouped, &options, o.num_key_value_heads);
 }
 

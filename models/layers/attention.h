@@ -46,6 +46,15 @@ typedef struct iso_multi_head_attention_options {
     const char *query_layout, *key_layout, *value_layout, *gate_layout, *output_layout; /* of the kernels */
     const char *name;
     iso_rotary_stretch rope_stretch; /* of rotary positions (graph.h); .factor 0: none */
+    /* RMS normalisation of each head of queries and keys, before rotary positions, as in Qwen3 (after Henry et al.
+     * 2020, arXiv 2010.04245): variables query_norm/scale and key_norm/scale [key_dim], ones at first. Keras's files
+     * can hold neither this nor the next options. */
+    bool qk_norm;
+    double qk_norm_epsilon; /* 1e-6 */
+    bool no_output_bias;    /* none in the last product; those before have one unless no_bias */
+    /* YaRN's: the cosines and sines of rotary positions are multiplied by it, so the products of queries and keys by
+     * its square; 1 */
+    double rope_attention_factor;
 } iso_multi_head_attention_options;
 ISO_API iso_tensor *iso_multi_head_attention_with(const iso_multi_head_attention_options *options,
                                                   size_t size);
@@ -78,6 +87,10 @@ typedef struct iso_grouped_query_attention_options {
     const char *query_layout, *key_layout, *value_layout, *gate_layout, *output_layout; /* of the kernels */
     const char *name;
     iso_rotary_stretch rope_stretch;
+    bool qk_norm;
+    double qk_norm_epsilon; /* 1e-6 */
+    bool no_output_bias;
+    double rope_attention_factor; /* 1 */
 } iso_grouped_query_attention_options;
 ISO_API iso_tensor *iso_grouped_query_attention_with(const iso_grouped_query_attention_options *options,
                                                      size_t size);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/base/bf16.h"
 #include "runtime/base/convert.h"
 
 static const struct {
@@ -120,6 +121,14 @@ static bool load_integer(iso_storage_type from, const void *in, int64_t i, int64
     return true;
 }
 
+iso_storage_type iso_storage_type_float(const char *name)
+{
+    for (int i = 0; name && is_float((iso_storage_type)i); i++)
+        if (strcmp(elements[i].name, name) == 0)
+            return (iso_storage_type)i;
+    return ISO_STORAGE_TYPES;
+}
+
 bool iso_storage_type_beyond(iso_storage_type type, const void *element)
 {
     int64_t value;
@@ -185,6 +194,65 @@ int64_t iso_storage_type_convert(iso_storage_type from, const void *in, int64_t 
             loaded = first_too_large(wide.real, here, loaded);
         if (loaded < count)
             return at + loaded;
+    }
+    return -1;
+}
+
+/* ---- to the file ---- */
+
+/* The inverse of half(). */
+static uint16_t half_of_float(float value)
+{
+    enum { INFINITE = 0x7C00 };
+    uint32_t bits, magnitude;
+    memcpy(&bits, &value, sizeof bits);
+    const uint16_t sign = (uint16_t)(bits >> 16 & 0x8000);
+    magnitude = bits & 0x7FFFFFFF;
+    if (magnitude > 0x7F800000)
+        return sign | INFINITE | 0x200;
+    if (magnitude >= 0x477FF000) /* 65520: the first that is nearer to 65536 */
+        return sign | INFINITE;
+    if (magnitude < 0x38800000) /* 2^-14: below it are multiples of 2^-24 */
+        return (uint16_t)(sign | (uint16_t)rintf(ldexpf(fabsf(value), 24)));
+    return (uint16_t)(sign | (magnitude - 0x38000000 + 0xFFF + (magnitude >> 13 & 1)) >> 13);
+}
+
+/* A float that rounds to the same half as the double does. */
+static float narrow(double value)
+{
+    const float nearest = (float)value;
+    return nearest == 0 ? nearest : iso_bf16_sticky(nearest, value - (double)nearest);
+}
+
+static void store_float(iso_storage_type to, double value, void *out, int64_t i)
+{
+    uint16_t *narrowest = (uint16_t *)out;
+    switch (to) {
+    case ISO_STORAGE_F16:
+        narrowest[i] = half_of_float(narrow(value));
+        break;
+    case ISO_STORAGE_BF16:
+        narrowest[i] = iso_bf16_of_double(value);
+        break;
+    case ISO_STORAGE_F32:
+        ((float *)out)[i] = (float)value;
+        break;
+    default:
+        ((double *)out)[i] = value;
+    }
+}
+
+int64_t iso_storage_type_store(iso_dtype from, const void *in, int64_t n, iso_storage_type to, void *out)
+{
+    if (to == iso_storage_type_of(from)) {
+        memcpy(out, in, (size_t)n * iso_storage_type_size(to));
+        return -1;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const double value = from == ISO_F32 ? (double)((const float *)in)[i] : ((const double *)in)[i];
+        store_float(to, value, out, i);
+        if (isfinite(value) && !isfinite(load_float(to, out, i)))
+            return i;
     }
     return -1;
 }

@@ -33,6 +33,11 @@ iso_storage_type iso_storage_type_of(iso_dtype dtype);
  * does not fit (2^40 or 0.5 in an int32, 1e300 in a float32) stops the conversion. Returns the number of the
  * first such element; -1: all fit. */
 int64_t iso_storage_type_convert(iso_storage_type from, const void *in, int64_t n, iso_dtype to, void *out);
+/* Converts n elements, of type ISO_F32 or ISO_F64, for storage as a float type: to the nearest, of two the even one.
+ * A finite number that would become infinite stops the conversion. Returns its number; -1: all fit. */
+int64_t iso_storage_type_store(iso_dtype from, const void *in, int64_t n, iso_storage_type to, void *out);
+/* The float type of a name, as "float16"; ISO_STORAGE_TYPES: there is none. */
+iso_storage_type iso_storage_type_float(const char *name);
 /* Writes an element's value as text; returns the caller's own text. */
 char *iso_storage_type_text(iso_storage_type type, const void *element, char *text, size_t size);
 /* Whether no type of Isogrid holds the element: a uint64 of 2^63 or more. */

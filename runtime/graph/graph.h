@@ -329,17 +329,20 @@ ISO_API iso_tensor *iso_band_op(iso_tensor *x, bool causal, int64_t window, doub
  * `axis`, an even number of features. At position p, from 0, features i and i + features / 2 are turned in their
  * plane by the angle p / scaling * wavelength^(-2 i / features). */
 ISO_API iso_tensor *iso_rotary_op(iso_tensor *x, int axis, double wavelength, double scaling);
-/* How Llama 3.1 stretches rotary positions for rows longer than those of its first training, of `context` positions:
- * waves (2 pi wavelength^(2 i / features) positions long) longer than context / low are `factor` times as long, those
- * shorter than context / high are as they were, and between them the angles are interpolated linearly in context /
- * wave. */
+/* How rotary positions are stretched for rows longer than those of a first training, of `context` positions. In
+ * Llama 3.1 waves (2 pi wavelength^(2 i / features) positions long) longer than context / low are `factor` times as
+ * long, those shorter than context / high are as they were, and between them the angles are interpolated linearly in
+ * context / wave. In YaRN (Peng et al. 2023, arXiv 2309.00071) they are interpolated linearly in i, between the two i
+ * that have waves of these lengths, rounded away from each other, as transformers does; the attention factor is an
+ * option of the attention. */
 typedef struct iso_rotary_stretch {
     double factor; /* 0: nothing is stretched */
     double low, high;
     double context;
+    int64_t yarn; /* 0: Llama 3.1's; 1: YaRN's */
 } iso_rotary_stretch;
-/* The same with stretched positions. ISO_INVALID (in the graph): a number is not positive, or low is not below
- * high. */
+/* The same with stretched positions. ISO_INVALID (in the graph): a number is not positive, low is not below high, or
+ * a wavelength up to 1 with yarn. */
 ISO_API iso_tensor *iso_rotary_stretched_op(iso_tensor *x, int axis, double wavelength, double scaling,
                                             const iso_rotary_stretch *stretch);
 typedef struct iso_attention_form {

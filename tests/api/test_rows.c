@@ -77,6 +77,7 @@ static const struct {
     {"precision", "runtime/train/losses/auc.c"},    /* a setting of RecallAtPrecision */
     {"recall", "runtime/train/losses/auc.c"},       /* of PrecisionAtRecall */
     {"linear", "models/layers/rotary_embedding.c"}, /* the kind of scaling of KerasHub's RotaryEmbedding */
+    {"linear", "models/huggingface/rotary.c"},      /* the same of transformers */
 #define FILE_OF_KERAS(name)                                                                                  \
     {                                                                                                        \
         name, "runtime/train/state_dict.c"                                                                   \

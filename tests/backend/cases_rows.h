@@ -253,7 +253,8 @@ static bool embedding(trial *t, int index)
 }
 
 /* Vectors with a rest, more pairs than are turned at a time, parts of the positions, angles that are large, a longer
- * angle for each further pair, no element; every other case with stretched positions. */
+ * angle for each further pair, no element; every other case with stretched positions,
+ * in one of them as YaRN does. */
 static bool rotary(trial *t, int index)
 {
     static const struct {
@@ -269,7 +270,7 @@ static bool rotary(trial *t, int index)
     t->attrs.rotary = (iso_rotary_attrs){.wavelength = cases[index].wavelength,
                                          .scaling = cases[index].scaling,
                                          .axis = cases[index].axis,
-                                         .stretch = {index % 2 ? 8 : 0, 1, 4, 8192}};
+                                         .stretch = {index % 2 ? 8 : 0, 1, 4, 8192, index == 3}};
     input(t, ISO_F32, -2, 2, 4, dim);
     output(t, ISO_F32, 4, dim);
     t->in[0].offset[cases[index].axis] = t->out[0].offset[cases[index].axis] = cases[index].offset;

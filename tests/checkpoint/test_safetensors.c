@@ -3,6 +3,7 @@
  * Ranks: 1, 3
  * Sanitize: 1, 3 */
 #include <check.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,7 +102,7 @@ START_TEST(all_ranks_write_a_file)
         {.h5_path = "/scalar", .dtype = ISO_I64, .shape = {0}}};
     const char *path = in_folder(folder, "written.safetensors");
     iso_safetensors *out = NULL;
-    check_ok(iso_safetensors_create(ctx, path, tensors, 3, &out));
+    check_ok(iso_safetensors_create(ctx, path, tensors, 3, ISO_STORAGE_TYPES, &out));
     for (int row = iso_rank(ctx); row < MATRIX_ROWS; row += iso_ranks(ctx)) {
         float values[COLUMNS];
         for (int i = 0; i < COLUMNS; i++)
@@ -122,6 +123,63 @@ START_TEST(all_ranks_write_a_file)
 }
 END_TEST
 
+/* Floats of 16 bits: each is stored as it was read, a number in the middle of two as the even one, and a number
+ * beside the middle as the nearer one. last: the largest that is finite. */
+static void check_halves(iso_storage_type type, uint16_t last)
+{
+    for (uint16_t bits = 0; bits < last; bits++) {
+        const uint16_t pair[] = {bits, (uint16_t)(bits + 1)}, even = pair[bits & 1];
+        double value[2];
+        uint16_t got[5];
+        ck_assert_int_eq(iso_storage_type_convert(type, pair, 2, ISO_F64, value), -1);
+        const double middle = (value[0] + value[1]) / 2, given[] = {value[0], -value[1], nextafter(middle, 0),
+                                                                    middle, nextafter(middle, INFINITY)};
+        ck_assert_int_eq(iso_storage_type_store(ISO_F64, given, 5, type, got), -1);
+        ck_assert_msg(got[0] == bits && got[1] == (pair[1] | 0x8000) && got[2] == bits && got[3] == even &&
+                          got[4] == pair[1],
+                      "%s %x: %x %x %x %x %x", iso_storage_type_name(type), bits, got[0], got[1], got[2],
+                      got[3], got[4]);
+    }
+}
+
+START_TEST(floats_are_rounded_to_16_bits)
+{
+    static const float wide[] = {1, 65519.996F, -65520, INFINITY, NAN};
+    uint16_t got[5];
+    check_halves(ISO_STORAGE_F16, 0x7BFF);
+    check_halves(ISO_STORAGE_BF16, 0x7F7F);
+    ck_assert_int_eq(iso_storage_type_store(ISO_F32, wide, 5, ISO_STORAGE_F16, got), 2);
+    ck_assert_int_eq(got[1], 0x7BFF);
+    ck_assert_int_eq(iso_storage_type_store(ISO_F32, wide + 3, 2, ISO_STORAGE_F16, got), -1);
+    ck_assert(got[0] == 0x7C00 && (got[1] & 0x7FFF) > 0x7C00);
+    ck_assert_int_eq(iso_storage_type_float("bfloat16"), ISO_STORAGE_BF16);
+    ck_assert_int_eq(iso_storage_type_float("int32"), ISO_STORAGE_TYPES);
+}
+END_TEST
+
+/* Elements of another type than that in memory. */
+START_TEST(tensors_are_converted)
+{
+    const iso_saved_tensor tensors[] = {{.h5_path = "/w", .dtype = ISO_F64, .shape = ISO_SHAPE(3)},
+                                        {.h5_path = "/n", .dtype = ISO_I32, .shape = ISO_SHAPE(1)}};
+    const char *path = in_folder(folder, "converted.safetensors");
+    const double values[] = {1, 1.0009765625, -3}, large[] = {1, 7e4};
+    iso_safetensors *out = NULL;
+    check_ok(iso_safetensors_create(ctx, path, tensors, 2, ISO_STORAGE_F16, &out));
+    check_refused_naming(iso_safetensors_write(out, 0, 1, 2, large), path,
+                         "tensor 'w', [3], has 70000 as its element 2; float16 cannot hold it");
+    check_ok(iso_safetensors_write(out, 0, 0, 3, values));
+    check_ok(iso_safetensors_write(out, 1, 0, 1, (const int32_t[]){70000}));
+    check_ok(iso_safetensors_sync(out));
+    check_ok(iso_safetensors_finish(out, ISO_OK));
+    iso_saved_file *file = open_file(path);
+    ck_assert_str_eq(iso_saved_file_stored(file, iso_saved_file_at(file, "/w"), NULL), "float16");
+    ck_assert_str_eq(iso_saved_file_stored(file, iso_saved_file_at(file, "/n"), NULL), "int32");
+    check_values(file, "/w", (iso_box){1, {0}, {3}}, 3, (const float[]){1, 1.0009765625F, -3});
+    iso_saved_file_close(file);
+}
+END_TEST
+
 /* If one rank fails, the file of before is there, and nothing else. */
 START_TEST(a_failed_write_leaves_nothing)
 {
@@ -129,7 +187,7 @@ START_TEST(a_failed_write_leaves_nothing)
     const char *path = write_file("kept.safetensors", "{}", 0);
     const int last = iso_ranks(ctx) - 1;
     iso_safetensors *out = NULL;
-    check_ok(iso_safetensors_create(ctx, path, &tensor, 1, &out));
+    check_ok(iso_safetensors_create(ctx, path, &tensor, 1, ISO_STORAGE_TYPES, &out));
     check_refused(
         iso_safetensors_finish(out, iso_rank(ctx) == last ? iso_error(ISO_INVALID, "no room") : ISO_OK),
         "no room");
@@ -218,9 +276,9 @@ int main(int argc, char **argv)
 {
     if (iso_init(&argc, &argv, &ctx) != ISO_OK)
         return iso_finish(ctx, ISO_INVALID);
-    int code =
-        RUN_TESTS_WITH("safetensors", 60, set_up, tear_down, types_are_converted, all_ranks_write_a_file,
-                       a_failed_write_leaves_nothing, damaged_headers, damaged_lengths);
+    int code = RUN_TESTS_WITH("safetensors", 60, set_up, tear_down, types_are_converted,
+                              all_ranks_write_a_file, floats_are_rounded_to_16_bits, tensors_are_converted,
+                              a_failed_write_leaves_nothing, damaged_headers, damaged_lengths);
     int end = iso_finish(ctx, ISO_OK);
     return code ? code : end;
 }

@@ -614,8 +614,12 @@ START_TEST(refused)
     check_refused(graph, "the wavelength is 0 and the scaling factor 1: they must be positive");
     graph = iso_graph_create(NULL);
     iso_rotary_stretched_op(iso_input(graph, "x", ISO_F32, ISO_SHAPE(4, 6)), 1, 10000, 1,
-                            &(iso_rotary_stretch){8, 4, 1, 8192});
+                            &(iso_rotary_stretch){8, 4, 1, 8192, 0});
     check_refused(graph, "positions are stretched by 8, between 4 and 1 waves in 8192 positions");
+    graph = iso_graph_create(NULL);
+    iso_rotary_stretched_op(iso_input(graph, "x", ISO_F32, ISO_SHAPE(4, 6)), 1, 0.5, 1,
+                            &(iso_rotary_stretch){8, 1, 4, 8192, 1});
+    check_refused(graph, "with yarn the wavelength, 0.5, above 1");
 }
 END_TEST
 

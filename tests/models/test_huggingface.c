@@ -35,6 +35,8 @@ static const struct network {
     {"tests/huggingface/llama-3", "models/layouts/llama-tensor.json"},
     {"tests/huggingface/llama-tied", "models/layouts/llama-tensor.json"},
     {"tests/huggingface/mistral", "models/layouts/llama-tensor.json"},
+    {"tests/huggingface/qwen2", "models/layouts/llama-tensor.json"},
+    {"tests/huggingface/qwen3", "models/layouts/llama-tensor.json"},
 };
 enum { NETWORKS = sizeof networks / sizeof *networks };
 
@@ -307,7 +309,107 @@ START_TEST(a_file_of_weights_alone)
 }
 END_TEST
 
+static void check_names(const char *path, const char *names)
+{
+    check_ok(iso_agree(ctx, ISO_OK)); /* the chief removes files at the end */
+    ck_assert_str_eq(names_in(path), names);
+    check_ok(iso_agree(ctx, ISO_OK));
+}
+
+/* b has the weights of a, rounded to 8 bits. */
+static void check_rounded(iso_model *a, iso_model *b)
+{
+    int64_t count = 0;
+    double *exact = read_variable(iso_model_variable(a, "block_1/up/kernel"), &count),
+           *rounded = read_variable(iso_model_variable(b, "block_1/up/kernel"), &count);
+    bool differ = false;
+    for (int64_t i = 0; i < count; i++) {
+        differ = differ || exact[i] != rounded[i];
+        ck_assert_double_le(fabs(exact[i] - rounded[i]), ldexp(fabs(exact[i]), -8));
+    }
+    ck_assert(differ);
+    free(exact);
+    free(rounded);
+}
+
+/* Saved in several files, in several others, and in one: the folder has the last ones alone, with the same bytes on
+ * all meshes. */
+START_TEST(types_and_files_of_weights)
+{
+    static const char one[] = "config.json model.safetensors",
+                      three[] =
+                          "config.json model-00001-of-00003.safetensors model-00002-of-00003.safetensors "
+                          "model-00003-of-00003.safetensors model.safetensors.index.json";
+    const struct network *net = &networks[3];
+    char *first[2] = {NULL}, out[80], path[128];
+    long bytes[2];
+    snprintf(out, sizeof out, "%s/split", folder);
+    for (int s = 0; s < SETTINGS; s++) {
+        job j = begin_job(net, &settings[s], ISO_F32);
+        job again = begin_job(net, &settings[(s + 1) % SETTINGS], ISO_F32);
+        check_ok(iso_pretrained_load_weights(j.model, net->folder));
+        check_ok(iso_pretrained_save(j.model, out, .source = net->folder, .max_shard_size = 9000));
+        check_ok(iso_pretrained_save(j.model, out, .dtype = "float64", .max_shard_size = 14000));
+        check_names(out, three);
+        check_ok(iso_pretrained_load_weights(again.model, out));
+        check_same_weights(j.model, again.model);
+        snprintf(path, sizeof path, "%s/model-00002-of-00003.safetensors", out);
+        check_same_file(path, &first[0], &bytes[0]);
+        check_ok(iso_pretrained_save(j.model, out, .dtype = "bfloat16", .max_shard_size = 9000));
+        check_names(out, one);
+        check_ok(iso_pretrained_load_weights(again.model, out));
+        check_rounded(j.model, again.model);
+        snprintf(path, sizeof path, "%s/model.safetensors", out);
+        check_same_file(path, &first[1], &bytes[1]);
+        check_ok(iso_pretrained_save(j.model, out, .max_shard_size = 7000));
+        check_names(out, three);
+        end_job(&j);
+        end_job(&again);
+    }
+    free(first[0]);
+    free(first[1]);
+}
+END_TEST
+
+static void put_weight(iso_model *model, const char *name, double value)
+{
+    iso_variable *variable = iso_model_variable(model, name);
+    int64_t count = 0;
+    double *values = read_variable(variable, &count);
+    values[1] = value;
+    check_ok(iso_variable_assign(variable, values, count));
+    free(values);
+}
+
+START_TEST(what_cannot_be_saved)
+{
+    const struct network *net = &networks[3];
+    char out[80];
+    snprintf(out, sizeof out, "%s/refused", folder);
+    job j = begin_job(net, &settings[1], ISO_F32);
+    check_ok(iso_pretrained_load_weights(j.model, net->folder));
+    check_refused(iso_pretrained_save(j.model, out, .dtype = "int8"), "the type 'int8' is none of float32");
+    check_ok(iso_pretrained_save(j.model, out, .max_shard_size = 1));
+    put_weight(j.model, "block_0/up/kernel", -7e4);
+    check_refused(
+        iso_pretrained_save(j.model, out, .dtype = "float16"),
+        "tensor 'model.layers.0.mlp.up_proj.weight', [20, 12], has -70000 as its element 12; float16");
+    check_refused(iso_pretrained_save(j.model, out, .dtype = "float16", .max_shard_size = 3000),
+                  "has -70000");
+    check_ok(iso_agree(ctx, ISO_OK)); /* the chief has removed what was begun */
+    ck_assert_ptr_null(strstr(names_in(out), ".saving"));
+    check_ok(iso_pretrained_load_weights(j.model, out)); /* those before are there */
+    end_job(&j);
+}
+END_TEST
+
 /* ---- config.json ---- */
+
+static const char gpt_config[] = "tests/huggingface/gpt2/config.json",
+                  llama_config[] = "tests/huggingface/llama/config.json",
+                  mistral_config[] = "tests/huggingface/mistral/config.json",
+                  qwen2_config[] = "tests/huggingface/qwen2/config.json",
+                  qwen3_config[] = "tests/huggingface/qwen3/config.json";
 
 /* The text of a config.json with one text replaced by another, parsed. */
 static iso_status parse_altered(const char *path, const char *old, const char *new, iso_pretrained *net)
@@ -325,52 +427,77 @@ static iso_status parse_altered(const char *path, const char *old, const char *n
 
 START_TEST(what_a_config_cannot_have)
 {
-    static const char *const gpt = "tests/huggingface/gpt2/config.json",
-                             *const llama = "tests/huggingface/llama/config.json";
     const struct {
         const char *file, *old, *new, *message;
     } cases[] = {
-        {gpt, "gelu_new", "relu", "activation_function is \"relu\"; gelu_new and gelu are supported"},
-        {gpt, "\"gelu_new\"", "3", "activation_function is 3"},
-        {gpt, "\"n_layer\": 2", "\"n_layer\": \"two\"", "n_layer is \"two\"; it must be a count"},
-        {gpt, "\"n_layer\": 2", "\"n_layer\": 0", "n_layer is 0; it must be a count"},
-        {gpt, "\"n_layer\": 2", "\"n_layer\": 1e300", "n_layer is"},
-        {gpt, "\"n_layer\": 2", "\"n_layer\": 2, \"n_layer\": 2", "duplicate"},
-        {gpt, "\"n_inner\": null", "\"n_inner\": 1.5", "n_inner is 1.5; it must be a count"},
-        {gpt, "\"attn_pdrop\": 0.0", "\"attn_pdrop\": 0.5", "must be equal"},
-        {gpt, "\"attn_pdrop\": 0.0", "\"attn_pdrop\": \"no\"", "attn_pdrop is \"no\""},
-        {gpt, "layer_idx\": false", "layer_idx\": true",
+        {gpt_config, "gelu_new", "relu", "activation_function is \"relu\"; gelu_new and gelu are supported"},
+        {gpt_config, "\"gelu_new\"", "3", "activation_function is 3"},
+        {gpt_config, "\"n_layer\": 2", "\"n_layer\": \"two\"", "n_layer is \"two\"; it must be a count"},
+        {gpt_config, "\"n_layer\": 2", "\"n_layer\": 0", "n_layer is 0; it must be a count"},
+        {gpt_config, "\"n_layer\": 2", "\"n_layer\": 1e300", "n_layer is"},
+        {gpt_config, "\"n_layer\": 2", "\"n_layer\": 2, \"n_layer\": 2", "duplicate"},
+        {gpt_config, "\"n_inner\": null", "\"n_inner\": 1.5", "n_inner is 1.5; it must be a count"},
+        {gpt_config, "\"attn_pdrop\": 0.0", "\"attn_pdrop\": 0.5", "must be equal"},
+        {gpt_config, "\"attn_pdrop\": 0.0", "\"attn_pdrop\": \"no\"", "attn_pdrop is \"no\""},
+        {gpt_config, "layer_idx\": false", "layer_idx\": true",
          "scale_attn_by_inverse_layer_idx is true; only false"},
-        {gpt, "weights\": true", "weights\": false", "scale_attn_weights is false; only true is supported"},
-        {gpt, "\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false",
+        {gpt_config, "weights\": true", "weights\": false",
+         "scale_attn_weights is false; only true is supported"},
+        {gpt_config, "\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false",
          "tie_word_embeddings is false"},
-        {gpt, "\"model_type\": \"gpt2\"", "\"model_type\": \"bert\"",
+        {gpt_config, "\"model_type\": \"gpt2\"", "\"model_type\": \"bert\"",
          "model_type is \"bert\"; \"gpt2\", \"llama\", \"mistral\""},
-        {gpt, "\"model_type\": \"gpt2\",", "", "model_type is null"},
-        {gpt, "\"vocab_size\": 61", "\"vocab_size\": 1e30", "vocab_size is"},
-        {gpt, "\"vocab_size\": 61", "\"other\": 61", "vocab_size is null; it must be a count"},
-        {gpt, "{", "[", "line"},
-        {llama, "\"attention_bias\": false", "\"attention_bias\": true",
-         "attention_bias is true; only false"},
-        {llama, "\"mlp_bias\": false", "\"mlp_bias\": true", "mlp_bias is true; only false is supported"},
-        {llama, "\"attention_dropout\": 0.0", "\"attention_dropout\": 0.1", "attention_dropout is"},
-        {llama, "\"silu\"", "\"gelu\"", "hidden_act is \"gelu\"; only \"silu\" is supported"},
-        {llama, "\"head_dim\": 4", "\"head_dim\": 8",
-         "head_dim is 8; it must be hidden_size / num_attention_heads"},
-        {llama, "\"rope_type\": \"default\"", "\"rope_type\": \"yarn\"", "\"yarn\""},
-        {llama, "\"default\"", "\"llama3\", \"factor\": -1", "factor is -1; it must be positive"},
-        {llama, "\"default\"", "\"llama3\", \"factor\": 8",
-         "original_max_position_embeddings is null; the type \"llama3\" needs it"},
-        {llama, "\"rope_parameters\": {",
-         "\"rope_parameters\": null, \"rope_scaling\": {\"type\": \"linear\"}, \"old\": {",
-         "rope_scaling is {\"type\":\"linear\"}"},
-        {llama, "\"num_key_value_heads\": 1", "\"num_key_value_heads\": 2",
+        {gpt_config, "\"model_type\": \"gpt2\",", "", "model_type is null"},
+        {gpt_config, "\"vocab_size\": 61", "\"vocab_size\": 1e30", "vocab_size is"},
+        {gpt_config, "\"vocab_size\": 61", "\"other\": 61", "vocab_size is null; it must be a count"},
+        {gpt_config, "{", "[", "line"},
+        {llama_config, "\"attention_bias\": false", "\"attention_bias\": 3",
+         "attention_bias is 3; it must be true or false"},
+        {llama_config, "\"mlp_bias\": false", "\"mlp_bias\": true",
+         "mlp_bias is true; only false is supported"},
+        {llama_config, "\"attention_dropout\": 0.0", "\"attention_dropout\": 0.1", "attention_dropout is"},
+        {llama_config, "\"silu\"", "\"gelu\"", "hidden_act is \"gelu\"; only \"silu\" is supported"},
+        {llama_config, "\"head_dim\": 4", "\"head_dim\": 7",
+         "head_dim is 7; features of a head, or hidden_size / num_attention_heads, must be even"},
+        {llama_config, "\"rope_type\": \"default\"", "\"rope_type\": \"longrope\"",
+         "the types \"default\", \"linear\", \"dynamic\", \"llama3\" and \"yarn\" are supported"},
+        {llama_config, "\"default\"", "\"linear\"", "factor is null; it must be positive"},
+        {llama_config, "\"default\"", "\"dynamic\", \"factor\": \"2\"",
+         "factor is \"2\"; it must be positive"},
+        {llama_config, "\"default\"", "\"yarn\", \"factor\": 0", "factor is 0; it must be positive"},
+        {llama_config, "\"default\"", "\"yarn\", \"beta_fast\": 1",
+         "beta_fast is 1; it must be above beta_slow"},
+        {llama_config, "\"default\"", "\"yarn\", \"attention_factor\": -1", "attention_factor is -1"},
+        {llama_config, "\"default\"", "\"yarn\", \"mscale\": []", "mscale is []; it must be a number"},
+        {llama_config, "\"default\"", "\"yarn\", \"truncate\": false",
+         "truncate is false; only true is supported"},
+        {llama_config, "\"default\"", "\"default\", \"partial_rotary_factor\": 0.5",
+         "partial_rotary_factor is 0.5; only 1 is supported"},
+        {llama_config, "\"mlp_bias\": false", "\"partial_rotary_factor\": 0.5",
+         "partial_rotary_factor is 0.5"},
+        {llama_config, "\"default\"", "\"llama3\", \"factor\": -1", "factor is -1; it must be positive"},
+        {llama_config, "\"default\"", "\"llama3\", \"factor\": 8",
+         "original_max_position_embeddings is null; it must be a count"},
+        {llama_config, "\"rope_parameters\": {",
+         "\"rope_parameters\": null, \"rope_scaling\": {\"type\": \"su\"}, \"old\": {",
+         "rope_scaling is {\"type\":\"su\"}"},
+        {qwen2_config, "\"use_sliding_window\": true", "\"use_sliding_window\": 1",
+         "use_sliding_window is 1"},
+        {qwen2_config, "\"use_sliding_window\": true", "\"use_sliding_window\": false",
+         "layer_types is [\"full_attention\",\"sliding_attention\"]; supported"},
+        {qwen2_config, "\"max_window_layers\": 1", "\"max_window_layers\": -1", "max_window_layers is -1"},
+        {qwen2_config, "\"full_attention\",", "", "layer_types is [\"sliding_attention\"]; supported"},
+        {qwen2_config, "\"full_attention\"", "\"linear_attention\"", "layer_types is [\"linear_attention\""},
+        {qwen2_config, "\"sliding_window\": 5", "\"sliding_window\": 0",
+         "sliding_window is 0; it must be a count"},
+        {llama_config, "\"num_key_value_heads\": 1", "\"num_key_value_heads\": 2",
          "num_key_value_heads is 2; it must divide num_attention_heads"},
-        {llama, "\"num_attention_heads\": 3", "\"num_attention_heads\": 5",
+        {llama_config, "\"num_attention_heads\": 3", "\"num_attention_heads\": 5",
          "num_attention_heads is 5; it must divide hidden_size"},
-        {gpt, "\"n_head\": 3", "\"n_head\": 5", "n_head is 5; it must divide n_embd"},
-        {llama, "\"rope_theta\": 1000.0", "\"rope_theta\": 0", "rope_theta is 0; it must be positive"},
-        {llama, "\"tie_word_embeddings\": false", "\"tie_word_embeddings\": 1", "it must be true or false"},
+        {gpt_config, "\"n_head\": 3", "\"n_head\": 5", "n_head is 5; it must divide n_embd"},
+        {llama_config, "\"rope_theta\": 1000.0", "\"rope_theta\": 0", "rope_theta is 0; it must be positive"},
+        {llama_config, "\"tie_word_embeddings\": false", "\"tie_word_embeddings\": 1",
+         "it must be true or false"},
     };
     iso_pretrained net = {0};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
@@ -382,29 +509,66 @@ END_TEST
 /* Keys of other versions of transformers, and those that a file may lack. */
 START_TEST(what_a_config_may_have)
 {
-    static const char *const mistral = "tests/huggingface/mistral/config.json";
-    static const char *const gpt = "tests/huggingface/gpt2/config.json",
-                             *const llama = "tests/huggingface/llama/config.json";
     iso_pretrained net;
-    check_ok(parse_altered(gpt, "\"n_layer\": 2,", "", &net));
+    check_ok(parse_altered(gpt_config, "\"n_layer\": 2,", "", &net));
     ck_assert_int_eq(net.settings.gpt.layers, 12);
     ck_assert(net.settings.gpt.gelu_tanh);
-    check_ok(parse_altered(gpt, "\"activation_function\": \"gelu_new\",", "", &net));
+    check_ok(parse_altered(gpt_config, "\"activation_function\": \"gelu_new\",", "", &net));
     ck_assert(net.settings.gpt.gelu_tanh);
-    check_ok(parse_altered(gpt, "\"n_inner\": null", "\"n_inner\": 7", &net));
+    check_ok(parse_altered(gpt_config, "\"n_inner\": null", "\"n_inner\": 7", &net));
     ck_assert_int_eq(net.settings.gpt.hidden, 7);
-    check_ok(parse_altered(mistral, "\"sliding_window\": 5", "\"sliding_window\": null", &net));
+    check_ok(parse_altered(mistral_config, "\"sliding_window\": 5", "\"sliding_window\": null", &net));
     ck_assert_int_eq(net.settings.llama.window, 0);
-    check_ok(parse_altered(mistral, "\"sliding_window\": 5", "\"window\": 5", &net));
+    check_ok(parse_altered(mistral_config, "\"sliding_window\": 5", "\"window\": 5", &net));
     ck_assert_int_eq(net.settings.llama.window, 4096);
-    check_ok(parse_altered(llama, "\"num_key_value_heads\": 1,", "", &net));
+    check_ok(parse_altered(llama_config, "\"num_key_value_heads\": 1,", "", &net));
     ck_assert_int_eq(net.settings.llama.kv_heads, 3);
-    check_ok(parse_altered(llama, "rope_parameters", "rope_scaling", &net));
+    check_ok(parse_altered(llama_config, "rope_parameters", "rope_scaling", &net));
     ck_assert_double_eq(net.settings.llama.wavelength, 10000);
-    check_ok(parse_altered(llama, "\"rope_parameters\": {", "\"rope_theta\": 500, \"old\": {", &net));
+    check_ok(parse_altered(llama_config, "\"rope_parameters\": {", "\"rope_theta\": 500, \"old\": {", &net));
     ck_assert_double_eq(net.settings.llama.wavelength, 500);
-    check_ok(parse_altered(llama, "\"rms_norm_eps\": 1e-05", "\"rms_norm_eps\": 0", &net));
+    check_ok(parse_altered(llama_config, "\"rms_norm_eps\": 1e-05", "\"rms_norm_eps\": 0", &net));
     ck_assert_double_eq(net.settings.llama.epsilon, ISO_ZERO);
+    check_ok(parse_altered(llama_config, "\"head_dim\": 4", "\"head_dim\": 10", &net));
+    ck_assert_int_eq(net.settings.llama.head_dim, 10);
+    check_ok(parse_altered(llama_config, "\"attention_bias\": false", "\"attention_bias\": true", &net));
+    ck_assert(net.settings.llama.qkv_bias && net.settings.llama.output_bias);
+}
+END_TEST
+
+/* Qwen's windows of attention. */
+START_TEST(windows_of_some_layers)
+{
+    iso_pretrained net;
+    check_ok(parse_altered(qwen2_config, "\"max_window_layers\": 1", "\"max_window_layers\": 2", &net));
+    ck_assert_int_eq(net.settings.llama.full_layers, 1);
+    check_ok(parse_altered(qwen2_config, "\"layer_types\": [", "\"layer_types\": null, \"types\": [", &net));
+    ck_assert_int_eq(net.settings.llama.full_layers, 1);
+    ck_assert_int_eq(net.settings.llama.window, 5);
+    check_ok(parse_altered(qwen3_config, "\"head_dim\": 6,", "", &net));
+    ck_assert_int_eq(net.settings.llama.head_dim, 128);
+    ck_assert_int_eq(net.settings.llama.window, 0);
+}
+END_TEST
+
+/* The factors of rotary positions that a file may lack are those of transformers. */
+START_TEST(rotary_positions_of_a_config)
+{
+    iso_pretrained net;
+    const iso_llama_options *o = &net.settings.llama;
+    check_ok(parse_altered(llama_config, "\"default\"", "\"dynamic\", \"factor\": 4", &net));
+    ck_assert(o->rope_factor == 0 && o->rope_linear == 1);
+    check_ok(parse_altered(llama_config, "\"default\"", "\"yarn\", \"original_max_position_embeddings\": 4",
+                           &net));
+    ck_assert(o->rope_yarn && o->rope_factor == 4 && o->rope_context == 4 && o->rope_attention == 0);
+    ck_assert(o->rope_low == 1 && o->rope_high == 32);
+    check_ok(parse_altered(llama_config, "\"default\"",
+                           "\"yarn\", \"factor\": 40, \"mscale\": 1, \"mscale_all_dim\": 0.5", &net));
+    ck_assert_double_eq_tol(o->rope_attention, (0.1 * log(40) + 1) / (0.05 * log(40) + 1), 1e-15);
+    ck_assert_int_eq(o->rope_context, CONTEXT);
+    check_ok(parse_altered(llama_config, "\"default\"", "\"yarn\", \"factor\": 2, \"attention_factor\": 1.5",
+                           &net));
+    ck_assert_double_eq(o->rope_attention, 1.5);
 }
 END_TEST
 
@@ -497,8 +661,9 @@ int main(int argc, char **argv)
         return iso_finish(ctx, ISO_INVALID);
     int code = RUN_TESTS_WITH("huggingface", 120, set_up, tear_down, logits_and_steps_are_those_of_pytorch,
                               a_written_folder_is_the_same_on_any_mesh, a_file_of_weights_alone,
-                              what_a_config_cannot_have, what_a_config_may_have, weights_that_do_not_fit,
-                              a_model_of_another_kind);
+                              types_and_files_of_weights, what_cannot_be_saved, what_a_config_cannot_have,
+                              what_a_config_may_have, windows_of_some_layers, rotary_positions_of_a_config,
+                              weights_that_do_not_fit, a_model_of_another_kind);
     int end = iso_finish(ctx, ISO_OK);
     return code ? code : end;
 }

@@ -14,7 +14,8 @@ enum { LENGTH_BYTES = 8, ALIGN = 8 /* of the tensors' first byte; spaces fill th
 struct iso_safetensors {
     iso_joint_file joint;
     int count;
-    size_t *size;     /* [count] of an element */
+    const iso_saved_tensor *tensors; /* lent */
+    iso_storage_type floats;
     uint64_t *offset; /* [count] in the file */
     uint64_t bytes;   /* of the file */
     iso_text header;  /* with its length before it */
@@ -33,37 +34,44 @@ const char *iso_safetensors_type(iso_storage_type type)
 
 /* ---- the header ---- */
 
-static json_t *entry_of(const iso_saved_tensor *t, uint64_t begin, uint64_t end)
+static iso_storage_type stored_as(const iso_safetensors *file, int tensor)
 {
+    const iso_dtype dtype = file->tensors[tensor].dtype;
+    const bool converted = file->floats != ISO_STORAGE_TYPES && (dtype == ISO_F32 || dtype == ISO_F64);
+    return converted ? file->floats : iso_storage_type_of(dtype);
+}
+
+static json_t *entry_of(const iso_safetensors *file, int tensor, uint64_t begin, uint64_t end)
+{
+    const iso_saved_tensor *t = &file->tensors[tensor];
     json_t *shape = json_array();
     for (int i = 0; i < t->shape.rank; i++)
         json_array_append_new(shape, json_integer((json_int_t)t->shape.dim[i]));
-    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", iso_safetensors_type(iso_storage_type_of(t->dtype)),
-                     "shape", shape, "data_offsets", (json_int_t)begin, (json_int_t)end);
+    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", iso_safetensors_type(stored_as(file, tensor)), "shape",
+                     shape, "data_offsets", (json_int_t)begin, (json_int_t)end);
 }
 
 /* Sets offsets that count from the end of the header, and returns the header's object. */
-static json_t *describe(iso_safetensors *file, const iso_saved_tensor *tensors)
+static json_t *describe(iso_safetensors *file)
 {
     json_t *root = json_object();
     json_object_set_new(root, "__metadata__", json_pack("{s:s}", "format", "pt"));
     uint64_t at = 0;
     for (int i = 0; i < file->count; i++) {
-        const iso_box whole = iso_box_whole(&tensors[i].shape);
-        file->size[i] = iso_dtype_size(tensors[i].dtype);
+        const iso_box whole = iso_box_whole(&file->tensors[i].shape);
         file->offset[i] = at;
-        at += (uint64_t)iso_box_count(&whole) * file->size[i];
-        json_object_set_new(root, tensors[i].h5_path + 1, entry_of(&tensors[i], file->offset[i], at));
+        at += (uint64_t)iso_box_count(&whole) * iso_storage_type_size(stored_as(file, i));
+        json_object_set_new(root, file->tensors[i].h5_path + 1, entry_of(file, i, file->offset[i], at));
     }
     file->bytes = at;
     return root;
 }
 
-static iso_status lay_out(iso_safetensors *file, const iso_saved_tensor *tensors)
+static iso_status lay_out(iso_safetensors *file)
 {
     char low_first[LENGTH_BYTES];
     iso_text_add(&file->header, "%*s", LENGTH_BYTES, "");
-    iso_json_add(&file->header, describe(file, tensors), JSON_COMPACT | JSON_PRESERVE_ORDER);
+    iso_json_add(&file->header, describe(file), JSON_COMPACT | JSON_PRESERVE_ORDER);
     while (!file->header.failed && file->header.length % ALIGN != 0)
         iso_text_add(&file->header, " ");
     if (file->header.failed)
@@ -79,16 +87,14 @@ static iso_status lay_out(iso_safetensors *file, const iso_saved_tensor *tensors
 
 /* ---- creation and end ---- */
 
-static iso_status begin(iso_safetensors *file, const char *path, const iso_saved_tensor *tensors, int count)
+static iso_status begin(iso_safetensors *file, const char *path)
 {
     iso_status status;
     ISO_TRY(iso_joint_file_begin(&file->joint, path));
-    file->count = count;
-    file->size = iso_new(((size_t)count + 1) * sizeof *file->size);
-    file->offset = iso_new(((size_t)count + 1) * sizeof *file->offset);
-    if (!file->size || !file->offset)
+    file->offset = iso_new(((size_t)file->count + 1) * sizeof *file->offset);
+    if (!file->offset)
         ISO_TRY(iso_no_memory("the list of the tensors of '%s'", path));
-    ISO_TRY(lay_out(file, tensors));
+    ISO_TRY(lay_out(file));
 done:
     return status;
 }
@@ -110,20 +116,20 @@ static void destroy(iso_safetensors *file)
         return;
     iso_joint_file_end(&file->joint);
     iso_text_free(&file->header);
-    iso_free(file->size);
     iso_free(file->offset);
     iso_free(file);
 }
 
 iso_status iso_safetensors_create(iso_context *ctx, const char *path, const iso_saved_tensor *tensors,
-                                  int count, iso_safetensors **out)
+                                  int count, iso_storage_type floats, iso_safetensors **out)
 {
     iso_safetensors *file = iso_new(sizeof *file);
     iso_status status = file ? ISO_OK : iso_no_memory("the file '%s'", path);
     if (file)
-        *file = (iso_safetensors){.joint = {.ctx = ctx, .fd = -1}};
+        *file = (iso_safetensors){
+            .joint = {.ctx = ctx, .fd = -1}, .count = count, .tensors = tensors, .floats = floats};
     ISO_TRY(iso_agree(ctx, status));
-    ISO_TRY(iso_agree(ctx, begin(file, path, tensors, count)));
+    ISO_TRY(iso_agree(ctx, begin(file, path)));
     ISO_TRY(iso_agree(ctx, iso_is_chief(ctx) ? make(file) : ISO_OK));
     ISO_TRY(iso_agree(ctx, iso_joint_file_join(&file->joint)));
     *out = file;
@@ -133,12 +139,40 @@ done:
     return status;
 }
 
+static iso_status too_large(const iso_safetensors *file, int tensor, int64_t number, double value)
+{
+    char shape[160];
+    const iso_saved_tensor *t = &file->tensors[tensor];
+    return iso_error(ISO_INVALID, "'%s': tensor '%s', %s, has %g as its element %lld; %s cannot hold it",
+                     file->joint.path.whole, t->h5_path + 1, iso_shape_text(&t->shape, shape, sizeof shape),
+                     value, (long long)number, iso_storage_type_name(stored_as(file, tensor)));
+}
+
 iso_status iso_safetensors_write(iso_safetensors *file, int tensor, int64_t first, int64_t count,
                                  const void *data)
 {
-    size_t size = file->size[tensor];
-    return iso_file_write_at(file->joint.fd, file->joint.path.whole, data, (size_t)count * size,
-                             file->offset[tensor] + (uint64_t)first * size);
+    const iso_storage_type type = stored_as(file, tensor);
+    const iso_dtype dtype = file->tensors[tensor].dtype;
+    const size_t size = iso_storage_type_size(type);
+    const uint64_t at = file->offset[tensor] + (uint64_t)first * size;
+    if (type == iso_storage_type_of(dtype))
+        return iso_file_write_at(file->joint.fd, file->joint.path.whole, data, (size_t)count * size, at);
+    void *converted = NULL;
+    iso_status status =
+        iso_alloc((size_t)count * size, "elements in the type in which they are stored", &converted);
+    const int64_t bad = status == ISO_OK ? iso_storage_type_store(dtype, data, count, type, converted) : -1;
+    if (bad >= 0)
+        status = too_large(file, tensor, first + bad, iso_element_get(data, dtype, bad));
+    if (status == ISO_OK)
+        status =
+            iso_file_write_at(file->joint.fd, file->joint.path.whole, converted, (size_t)count * size, at);
+    iso_free(converted);
+    return status;
+}
+
+iso_status iso_safetensors_sync(const iso_safetensors *file)
+{
+    return iso_file_sync(file->joint.fd, file->joint.path.whole);
 }
 
 iso_status iso_safetensors_finish(iso_safetensors *file, iso_status status)

@@ -221,24 +221,42 @@ typedef struct iso_rotary_attrs {
     iso_rotary_stretch stretch;
 } iso_rotary_attrs;
 
-/* A frequency, the angle of a position further, after stretching. */
-static inline double iso_rotary_stretched(const iso_rotary_stretch *s, double frequency)
+#define ISO_TWO_PI 6.28318530717958647693
+
+/* The share of a frequency, the angle of a position further, that is as it was. */
+static inline double iso_rotary_kept(const iso_rotary_stretch *s, double frequency)
 {
-    const double pi = 3.14159265358979323846, waves = s->context * frequency / (2 * pi); /* in the context */
-    if (s->factor == 0 || waves > s->high)
-        return frequency;
-    if (waves < s->low)
-        return frequency / s->factor;
-    const double part = (waves - s->low) / (s->high - s->low);
-    return ((1 - part) / s->factor + part) * frequency;
+    const double waves = s->context * frequency / ISO_TWO_PI; /* in the context */
+    return fmin(fmax((waves - s->low) / (s->high - s->low), 0), 1);
+}
+
+/* The pair, as a real number, that has `waves` waves in the context. */
+static inline double iso_rotary_pair_of(const iso_rotary_attrs *attrs, double waves, int64_t features)
+{
+    return (double)features * log(attrs->stretch.context / (waves * ISO_TWO_PI)) /
+           (2 * log(attrs->wavelength));
+}
+
+/* The same of YaRN; the least distance of the two ends is that of transformers. */
+static inline double iso_rotary_kept_by_yarn(const iso_rotary_attrs *attrs, int64_t pair, int64_t features)
+{
+    const double first = fmax(floor(iso_rotary_pair_of(attrs, attrs->stretch.high, features)), 0);
+    const double last =
+        fmin(ceil(iso_rotary_pair_of(attrs, attrs->stretch.low, features)), (double)(features - 1));
+    const double distance = last == first ? 0.001 : last - first;
+    return 1 - fmin(fmax(((double)pair - first) / distance, 0), 1);
 }
 
 /* The angle of a position further, for pair `pair` of an even number of features. */
 static inline double iso_rotary_frequency(const iso_rotary_attrs *attrs, int64_t pair, int64_t features)
 {
-    return iso_rotary_stretched(&attrs->stretch,
-                                pow(attrs->wavelength, -2.0 * (double)pair / (double)features)) /
-           attrs->scaling;
+    const iso_rotary_stretch *s = &attrs->stretch;
+    const double frequency = pow(attrs->wavelength, -2.0 * (double)pair / (double)features);
+    if (s->factor == 0)
+        return frequency / attrs->scaling;
+    const double kept =
+        s->yarn ? iso_rotary_kept_by_yarn(attrs, pair, features) : iso_rotary_kept(s, frequency);
+    return ((1 - kept) / s->factor + kept) * frequency / attrs->scaling;
 }
 
 typedef struct iso_recurrence_attrs {

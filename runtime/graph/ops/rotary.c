@@ -55,10 +55,10 @@ static bool is_positive(double number)
     return number > 0 && !isinf(number);
 }
 
-static bool stretch_fits(const iso_rotary_stretch *s)
+static bool stretch_fits(const iso_rotary_stretch *s, double wavelength)
 {
     return s->factor == 0 || (is_positive(s->factor) && is_positive(s->low) && is_positive(s->high) &&
-                              is_positive(s->context) && s->low < s->high);
+                              is_positive(s->context) && s->low < s->high && (!s->yarn || wavelength > 1));
 }
 
 iso_tensor *iso_rotary_op(iso_tensor *x, int axis, double wavelength, double scaling)
@@ -82,12 +82,12 @@ iso_tensor *iso_rotary_stretched_op(iso_tensor *x, int axis, double wavelength, 
                        wavelength, scaling);
         return iso_graph_bad_tensor(x->graph);
     }
-    if (!stretch_fits(stretch)) {
+    if (!stretch_fits(stretch, wavelength)) {
         iso_graph_fail(
             x->graph,
             "rotary: positions are stretched by %g, between %g and %g waves in %g positions: the numbers "
-            "must be positive, and the second below the third",
-            stretch->factor, stretch->low, stretch->high, stretch->context);
+            "must be positive, the second below the third, and with yarn the wavelength, %g, above 1",
+            stretch->factor, stretch->low, stretch->high, stretch->context, wavelength);
         return iso_graph_bad_tensor(x->graph);
     }
     iso_rotary_attrs attrs = {

@@ -73,7 +73,9 @@ const iso_setting iso_upsample_settings[] = {PAIR(times), {0}};
 const iso_setting iso_band_settings[] = {REAL(fill), COUNT(window), COUNT(causal), {0}};
 #undef ATTRS
 #define ATTRS iso_rotary_attrs
-const iso_setting iso_rotary_settings[] = {REAL(wavelength), REAL(scaling), COUNT(axis), {0}};
+const iso_setting iso_rotary_settings[] = {REAL(wavelength),      REAL(scaling),       COUNT(axis),
+                                           REAL(stretch.factor),  REAL(stretch.low),   REAL(stretch.high),
+                                           REAL(stretch.context), COUNT(stretch.yarn), {0}};
 #undef ATTRS
 #define ATTRS iso_recurrence_attrs
 const iso_setting iso_recurrence_settings[] = {
