@@ -1,5 +1,5 @@
 /* The architectures: for each the keys of config.json and the names of its tensors. The same rows serve to read and
- * to write. Names and their meaning are those of transformers' models/gpt2, llama, mistral, qwen2 and qwen3. */
+ * to write. Names and their meaning are those of transformers' models/gpt2, llama, mistral, phi3, qwen2 and qwen3. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,12 +9,16 @@
 
 #define ROW(name, theirs, inputs, transposed, part, parts)                                                   \
     {                                                                                                        \
-        name, theirs, inputs, transposed, part, parts                                                        \
+        name, theirs, inputs, transposed, part, parts, false                                                 \
     }
 #define VECTOR(name, theirs) ROW(name, theirs, 0, false, 0, 0)
 #define MATRIX(name, theirs, inputs) ROW(name, theirs, inputs, false, 0, 0)
 #define TRANSPOSED(name, theirs, inputs) ROW(name, theirs, inputs, true, 0, 0)
 #define THIRD(name, theirs, inputs, part) ROW(name, theirs, inputs, false, part, 3)
+#define SLICE(name, theirs, part, parts, heads)                                                              \
+    {                                                                                                        \
+        name, theirs, 1, true, part, parts, heads                                                            \
+    }
 #define SETTING(key, kind, setting, fallback, zero_is_null)                                                  \
     {                                                                                                        \
         key, ISO_HF_##kind, setting, fallback, NULL, zero_is_null                                            \
@@ -135,28 +139,28 @@ static const iso_hf_tensor llama_tensors[] = {
 /* Frequencies of older versions. */
 static const char *const llama_ignored[] = {"model.layers.#.self_attn.rotary_emb.inv_freq", NULL};
 
-#define LLAMA_KEYS(hidden)                                                                                   \
+#define LLAMA_KEYS(hidden, epsilon)                                                                          \
     SETTING("num_hidden_layers", COUNT, "layers", 32, false),                                                \
         SETTING("num_attention_heads", COUNT, "heads", 32, false),                                           \
         SETTING("hidden_size", COUNT, "width", 4096, false),                                                 \
         SETTING("intermediate_size", COUNT, "hidden", hidden, false),                                        \
-        SETTING("rms_norm_eps", REAL, "epsilon", 1e-6, false),                                               \
+        SETTING("rms_norm_eps", REAL, "epsilon", epsilon, false),                                            \
         SETTING("tie_word_embeddings", FLAG, "tied", 0, false), FIXED("hidden_act", "\"silu\""),             \
         FIXED("attention_dropout", "0.0")
-static const iso_hf_key llama_keys[] = {LLAMA_KEYS(11008),
+static const iso_hf_key llama_keys[] = {LLAMA_KEYS(11008, 1e-6),
                                         SETTING("max_position_embeddings", COUNT, "context", 2048, false),
                                         SETTING("attention_bias", FLAG, "qkv_bias", 0, false),
                                         FIXED("mlp_bias", "false"),
                                         {0}};
 /* Mistral has the same network, with a window of attention. */
-static const iso_hf_key mistral_keys[] = {LLAMA_KEYS(14336),
+static const iso_hf_key mistral_keys[] = {LLAMA_KEYS(14336, 1e-6),
                                           SETTING("max_position_embeddings", COUNT, "context", 131072, false),
                                           SETTING("sliding_window", COUNT, "window", 4096, true),
                                           {0}};
 
 static const iso_hf_key qwen2_keys[] = {
-    LLAMA_KEYS(22016), SETTING("max_position_embeddings", COUNT, "context", 32768, false), {0}};
-static const iso_hf_key qwen3_keys[] = {LLAMA_KEYS(22016),
+    LLAMA_KEYS(22016, 1e-6), SETTING("max_position_embeddings", COUNT, "context", 32768, false), {0}};
+static const iso_hf_key qwen3_keys[] = {LLAMA_KEYS(22016, 1e-6),
                                         SETTING("max_position_embeddings", COUNT, "context", 32768, false),
                                         SETTING("attention_bias", FLAG, "qkv_bias", 0, false),
                                         {0}};
@@ -312,6 +316,52 @@ static bool qwen3_has(const iso_builtin_settings *settings)
     return iso_hf_has_rotary(o) && o->qk_norm && o->qkv_bias == o->output_bias;
 }
 
+/* ---- Phi-3: LLaMA with queries, keys and values in one matrix, and gate and up in one ---- */
+
+static const iso_hf_tensor phi3_tensors[] = {
+    MATRIX("token_embedding/embeddings", "model.embed_tokens.weight", 1),
+    VECTOR("block_#/attention_norm/scale", "model.layers.#.input_layernorm.weight"),
+    SLICE("block_#/attention/query/kernel", "model.layers.#.self_attn.qkv_proj.weight", 0, 3, true),
+    SLICE("block_#/attention/key/kernel", "model.layers.#.self_attn.qkv_proj.weight", 1, 3, true),
+    SLICE("block_#/attention/value/kernel", "model.layers.#.self_attn.qkv_proj.weight", 2, 3, true),
+    TRANSPOSED("block_#/attention/attention_output/kernel", "model.layers.#.self_attn.o_proj.weight", 2),
+    VECTOR("block_#/norm/scale", "model.layers.#.post_attention_layernorm.weight"),
+    SLICE("block_#/gate/kernel", "model.layers.#.mlp.gate_up_proj.weight", 0, 2, false),
+    SLICE("block_#/up/kernel", "model.layers.#.mlp.gate_up_proj.weight", 1, 2, false),
+    TRANSPOSED("block_#/down/kernel", "model.layers.#.mlp.down_proj.weight", 1),
+    VECTOR("norm/scale", "model.norm.weight"),
+    TRANSPOSED("logits/kernel", "lm_head.weight", 1),
+    {0}};
+
+static const iso_hf_key phi3_keys[] = {LLAMA_KEYS(8192, 1e-5),
+                                       SETTING("max_position_embeddings", COUNT, "context", 4096, false),
+                                       SETTING("sliding_window", COUNT, "window", 0, true),
+                                       FIXED("attention_bias", "false"),
+                                       FIXED("resid_pdrop", "0.0"),
+                                       FIXED("embd_pdrop", "0.0"),
+                                       {0}};
+
+static bool has_default_positions(const iso_llama_options *o)
+{
+    return o->rope_factor == 0 && o->rope_linear == 1 && o->rope_attention == 0;
+}
+
+static bool phi3_has(const iso_builtin_settings *settings)
+{
+    return has_default_positions(&settings->llama) && mistral_has(settings);
+}
+
+static iso_status phi3_read(const char *file, const json_t *config, iso_builtin_settings *settings)
+{
+    const json_t *scaling = json_object_get(config, "rope_scaling");
+    const char *key = scaling && !json_is_null(scaling) ? "rope_scaling" : "rope_parameters";
+    iso_status status = llama_read_all(file, config, 0, &settings->llama);
+    if (status == ISO_OK && !has_default_positions(&settings->llama))
+        status = iso_hf_refuse(file, key, json_object_get(config, key),
+                               "of Phi-3 the type \"default\" is supported");
+    return status;
+}
+
 /* ---- all ---- */
 
 static const iso_hf_architecture gpt = {.type = "gpt2",
@@ -324,19 +374,27 @@ static const iso_hf_architecture gpt = {.type = "gpt2",
                                         .keys = gpt_keys,
                                         .read = gpt_read,
                                         .write = gpt_write};
-#define LLAMA_LIKE(name, class_name)                                                                         \
-    .type = name, .class = class_name, .builtin = "llama", .prefix = "model.", .tensors = llama_tensors,     \
+#define LLAMA_LIKE(name, class_name, rows)                                                                   \
+    .type = name, .class = class_name, .builtin = "llama", .prefix = "model.", .tensors = rows,              \
     .ignored = llama_ignored, .table = "model.embed_tokens.weight"
-static const iso_hf_architecture llama = {LLAMA_LIKE("llama", "LlamaForCausalLM"), .keys = llama_keys,
-                                          .read = llama_read, .write = llama_write, .has = llama_has};
-static const iso_hf_architecture mistral = {LLAMA_LIKE("mistral", "MistralForCausalLM"), .keys = mistral_keys,
-                                            .read = mistral_read, .write = llama_write, .has = mistral_has};
-static const iso_hf_architecture qwen2 = {LLAMA_LIKE("qwen2", "Qwen2ForCausalLM"), .keys = qwen2_keys,
-                                          .read = qwen2_read, .write = qwen_write, .has = qwen2_has};
-static const iso_hf_architecture qwen3 = {LLAMA_LIKE("qwen3", "Qwen3ForCausalLM"), .keys = qwen3_keys,
-                                          .read = qwen3_read, .write = qwen_write, .has = qwen3_has};
+static const iso_hf_architecture llama = {LLAMA_LIKE("llama", "LlamaForCausalLM", llama_tensors),
+                                          .keys = llama_keys, .read = llama_read, .write = llama_write,
+                                          .has = llama_has};
+static const iso_hf_architecture mistral = {LLAMA_LIKE("mistral", "MistralForCausalLM", llama_tensors),
+                                            .keys = mistral_keys, .read = mistral_read, .write = llama_write,
+                                            .has = mistral_has};
+static const iso_hf_architecture qwen2 = {LLAMA_LIKE("qwen2", "Qwen2ForCausalLM", llama_tensors),
+                                          .keys = qwen2_keys, .read = qwen2_read, .write = qwen_write,
+                                          .has = qwen2_has};
+static const iso_hf_architecture qwen3 = {LLAMA_LIKE("qwen3", "Qwen3ForCausalLM", llama_tensors),
+                                          .keys = qwen3_keys, .read = qwen3_read, .write = qwen_write,
+                                          .has = qwen3_has};
+static const iso_hf_architecture phi3 = {LLAMA_LIKE("phi3", "Phi3ForCausalLM", phi3_tensors),
+                                         .keys = phi3_keys, .read = phi3_read, .write = llama_write,
+                                         .has = phi3_has};
 /* For a model without a file the first that has it is taken. */
-const iso_hf_architecture *const iso_hf_architectures[] = {&gpt, &llama, &mistral, &qwen2, &qwen3, NULL};
+const iso_hf_architecture *const iso_hf_architectures[] = {&gpt,   &llama, &mistral, &qwen2,
+                                                           &qwen3, &phi3,  NULL};
 
 const iso_hf_architecture *iso_hf_architecture_find(const json_t *config)
 {
@@ -378,6 +436,12 @@ iso_status iso_hf_architecture_of(iso_model *model, const char *use, const iso_h
         "'%s': the model is not a built-in gpt or llama (GPT-2, LLaMA), which alone are exchanged "
         "with Hugging Face",
         use);
+}
+
+bool iso_hf_architecture_fits(const iso_hf_architecture *other, const iso_hf_architecture *architecture,
+                              const iso_builtin_settings *settings)
+{
+    return strcmp(other->builtin, architecture->builtin) == 0 && (!other->has || other->has(settings));
 }
 
 /* Whether a text is the pattern with a number in the place of '#'. */

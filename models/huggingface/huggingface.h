@@ -1,5 +1,5 @@
-/* Pretrained GPT-2, LLaMA, Mistral and Qwen in the form of Hugging Face's transformers: a folder with config.json and
- * model.safetensors, or several files that model.safetensors.index.json names.
+/* Pretrained GPT-2, LLaMA, Mistral, Qwen and Phi-3 in the form of Hugging Face's transformers: a folder with
+ * config.json and model.safetensors, or several files that model.safetensors.index.json names.
  * Functions are local unless their comment says otherwise. */
 #ifndef ISO_MODELS_HUGGINGFACE_HUGGINGFACE_H
 #define ISO_MODELS_HUGGINGFACE_HUGGINGFACE_H
@@ -36,8 +36,8 @@ ISO_API iso_status iso_pretrained_has_weights(iso_context *ctx, const char *path
 
 typedef struct iso_pretrained_save_options {
     const char *path; /* positional: a folder, or a .safetensors file for the weights alone */
-    /* The folder that the model was read from: config.json keeps its other keys, and the files of the tokenizer are
-     * copied. NULL: none. */
+    /* The folder that the model was read from: config.json keeps its kind of model, if that has the network, and its
+     * other keys, and the files of the tokenizer are copied. NULL: none. */
     const char *source;
     /* The type of the stored weights: "float32", "float16", "bfloat16" or "float64". NULL: the type that config.json
      * of `source` names, or else that of the variables. Rounded to the nearest. */

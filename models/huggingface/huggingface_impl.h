@@ -21,7 +21,8 @@ typedef struct iso_hf_tensor {
     const char *ours, *theirs;
     int inputs; /* 0: a vector */
     bool transposed;
-    int part, parts; /* ours is this one of equal parts of their last dimension; parts 0: the whole */
+    int part, parts; /* ours is this one of parts of their outputs, side by side; parts 0: the whole */
+    bool heads;      /* the parts are as long as queries, keys and values of llama; otherwise all are equal */
 } iso_hf_tensor;
 
 typedef enum iso_hf_kind { ISO_HF_COUNT, ISO_HF_REAL, ISO_HF_FLAG, ISO_HF_FIXED } iso_hf_kind;
@@ -55,9 +56,12 @@ typedef struct iso_hf_architecture {
 
 /* All; ends with NULL. */
 extern const iso_hf_architecture *const iso_hf_architectures[];
-/* The architecture of a model, and its settings. ISO_INVALID: it is neither; `use` begins the message. */
+/* The first architecture that has a model, and its settings. ISO_INVALID: none has it; `use` begins the message. */
 iso_status iso_hf_architecture_of(iso_model *model, const char *use, const iso_hf_architecture **architecture,
                                   iso_builtin_settings *settings);
+/* Whether another one has the same model. */
+bool iso_hf_architecture_fits(const iso_hf_architecture *other, const iso_hf_architecture *architecture,
+                              const iso_builtin_settings *settings);
 /* The architecture that a config.json names by its model_type; NULL: none. */
 const iso_hf_architecture *iso_hf_architecture_find(const json_t *config);
 /* The row of a variable and the number of its block (0 if it is in none). NULL: there is none. */
@@ -109,13 +113,14 @@ iso_status iso_hf_read_text(const char *path, size_t most, char **text, size_t *
 
 /* ---- elements (placement.c) ---- */
 
-/* The shape of their tensor for a variable of this shape. */
-iso_shape iso_hf_shape(const iso_hf_tensor *row, const iso_shape *ours);
+/* The shape of their tensor for a variable of this shape, of a model of these settings. */
+iso_shape iso_hf_shape(const iso_hf_tensor *row, const iso_builtin_settings *settings, const iso_shape *ours);
 /* Reads a shard's elements from their tensor, which has this shape. */
-iso_status iso_hf_read_shard(const iso_hf_tensor *row, iso_saved_file *file, int tensor,
-                             const iso_state_shard *shard);
+iso_status iso_hf_read_shard(const iso_hf_tensor *row, const iso_builtin_settings *settings,
+                             iso_saved_file *file, int tensor, const iso_state_shard *shard);
 /* Passes a shard's elements to `write`, in parts that are contiguous in their tensor: `begin` counts its elements. */
-iso_status iso_hf_write_shard(const iso_hf_tensor *row, const iso_state_shard *shard,
+iso_status iso_hf_write_shard(const iso_hf_tensor *row, const iso_builtin_settings *settings,
+                              const iso_state_shard *shard,
                               iso_status (*write)(void *user, int64_t begin, int64_t count, const void *data),
                               void *user);
 

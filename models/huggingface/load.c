@@ -12,6 +12,7 @@
 
 typedef struct loading {
     const iso_hf_architecture *architecture;
+    iso_builtin_settings settings;
     iso_hf_files files;
     const char *path;
 } loading;
@@ -38,7 +39,7 @@ static iso_status check_variable(const loading *l, const iso_variable *variable)
     if (!theirs)
         return iso_error(ISO_INVALID, "'%s' has no tensor '%s', where '%s' of the model would be", l->path,
                          name, path);
-    iso_shape shape = iso_hf_shape(row, iso_variable_shape(variable));
+    iso_shape shape = iso_hf_shape(row, &l->settings, iso_variable_shape(variable));
     if (iso_shape_equal(&theirs->shape, &shape))
         return ISO_OK;
     return iso_error(ISO_INVALID, "'%s': tensor '%s' has the shape %s; '%s' of the model needs %s",
@@ -125,6 +126,27 @@ done:
     return status;
 }
 
+/* Architectures that have the same network differ in the names of their tensors: takes the one whose name of a
+ * product the files have. */
+static void choose_by_names(loading *l)
+{
+    static const char kernel[] = "block_0/attention/query/kernel";
+    const iso_hf_architecture *first = l->architecture;
+    for (int i = 0; iso_hf_architectures[i]; i++) {
+        char name[ISO_HF_NAME];
+        int64_t block;
+        iso_saved_file *file;
+        const iso_hf_architecture *a = iso_hf_architectures[i];
+        if (!iso_hf_architecture_fits(a, first, &l->settings))
+            continue;
+        const iso_hf_tensor *row = iso_hf_tensor_of(a, kernel, &block);
+        if (iso_hf_files_find(&l->files, a->prefix, iso_hf_name(row->theirs, block, name), &file) >= 0) {
+            l->architecture = a;
+            return;
+        }
+    }
+}
+
 /* ---- loading ---- */
 
 static iso_status read_part(void *user, const iso_state_shard *shard)
@@ -136,7 +158,7 @@ static iso_status read_part(void *user, const iso_state_shard *shard)
     const iso_hf_tensor *row = iso_hf_tensor_of(l->architecture, shard->path, &block);
     int tensor =
         iso_hf_files_find(&l->files, l->architecture->prefix, iso_hf_name(row->theirs, block, name), &file);
-    return iso_hf_read_shard(row, file, tensor, shard);
+    return iso_hf_read_shard(row, &l->settings, file, tensor, shard);
 }
 
 iso_status iso_pretrained_load_weights(iso_model *model, const char *path)
@@ -144,14 +166,14 @@ iso_status iso_pretrained_load_weights(iso_model *model, const char *path)
     ISO_DEFAULT_MODES();
     ISO_NEED(model);
     loading l = {.path = path};
-    iso_builtin_settings settings;
     iso_graph *graph = iso_model_graph(model);
     iso_context *ctx = iso_graph_context(graph);
     iso_status status;
     ISO_NEED_AGREED(ctx, path);
     ISO_TRY(iso_agree(ctx, iso_graph_take_error(graph)));
-    ISO_TRY(iso_agree(ctx, iso_hf_architecture_of(model, path, &l.architecture, &settings)));
+    ISO_TRY(iso_agree(ctx, iso_hf_architecture_of(model, path, &l.architecture, &l.settings)));
     ISO_TRY(iso_hf_files_open(ctx, path, &l.files));
+    choose_by_names(&l);
     ISO_TRY(iso_agree(ctx, check(&l, graph)));
     ISO_TRY(iso_model_visit_weights(model, "load_weights", ISO_WEIGHTS_REPLACE, read_part, &l));
 done:

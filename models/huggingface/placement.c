@@ -43,8 +43,9 @@ typedef struct placement {
     side rows, columns;
     int64_t first_row, row_count; /* of the box, that the shard has elements of */
     int64_t first_column, column_count;
-    int64_t *at;   /* [column_count] the columns in the tensor */
-    int64_t width; /* of the tensor */
+    int64_t *at;        /* [column_count] the columns in the tensor */
+    int64_t before_row; /* the variable's first row in the tensor */
+    int64_t width;      /* of the tensor */
     bool vector;
 } placement;
 
@@ -56,10 +57,31 @@ static int64_t product(const iso_shape *shape, int first, int end)
     return count;
 }
 
-iso_shape iso_hf_shape(const iso_hf_tensor *row, const iso_shape *ours)
+/* Where the `inner` outputs of ours are among those of their tensor. */
+typedef struct slice {
+    int64_t begin, total;
+} slice;
+
+static slice slice_of(const iso_hf_tensor *row, const iso_builtin_settings *settings, int64_t inner)
 {
-    int64_t outer = product(ours, 0, row->inputs), inner = product(ours, row->inputs, ours->rank);
-    inner *= row->parts ? row->parts : 1;
+    const iso_llama_options *o = &settings->llama;
+    const int64_t heads[] = {o->heads, o->kv_heads, o->kv_heads};
+    int64_t before = 0, all = 0;
+    if (row->parts == 0)
+        return (slice){0, inner};
+    for (int i = 0; i < row->parts; i++) {
+        const int64_t part = row->heads ? heads[i] : 1;
+        before += i < row->part ? part : 0;
+        all += part;
+    }
+    const int64_t unit = row->heads ? inner / heads[row->part] : inner;
+    return (slice){unit * before, unit * all};
+}
+
+iso_shape iso_hf_shape(const iso_hf_tensor *row, const iso_builtin_settings *settings, const iso_shape *ours)
+{
+    const int64_t outer = product(ours, 0, row->inputs),
+                  inner = slice_of(row, settings, product(ours, row->inputs, ours->rank)).total;
     if (row->inputs == 0)
         return ISO_SHAPE(inner);
     return row->transposed ? ISO_SHAPE(inner, outer) : ISO_SHAPE(outer, inner);
@@ -72,14 +94,17 @@ static void find_outer(const iso_state_shard *shard, int64_t inner, int64_t *fir
     *count = (shard->begin + shard->count - 1) / inner - *first + 1;
 }
 
-static iso_status find_placement(const iso_hf_tensor *row, const iso_state_shard *shard, placement *p)
+static iso_status find_placement(const iso_hf_tensor *row, const iso_builtin_settings *settings,
+                                 const iso_state_shard *shard, placement *p)
 {
-    const iso_shape theirs = iso_hf_shape(row, &shard->shape);
+    const iso_shape theirs = iso_hf_shape(row, settings, &shard->shape);
+    const slice outputs = slice_of(row, settings, product(&shard->shape, row->inputs, shard->shape.rank));
     const side outer = side_of(shard, 0, row->inputs), inner = side_of(shard, row->inputs, shard->shape.rank);
     *p = (placement){.shard = shard,
                      .transposed = row->transposed,
                      .rows = row->transposed ? inner : outer,
                      .columns = row->transposed ? outer : inner,
+                     .before_row = row->transposed ? outputs.begin : 0,
                      .width = theirs.dim[theirs.rank - 1],
                      .vector = theirs.rank == 1};
     p->row_count = p->rows.count;
@@ -89,10 +114,15 @@ static iso_status find_placement(const iso_hf_tensor *row, const iso_state_shard
     p->at = iso_new((size_t)p->column_count * sizeof *p->at);
     if (!p->at)
         return iso_no_memory("the places of %lld columns", (long long)p->column_count);
-    int64_t before = row->parts ? p->width / row->parts * row->part : 0;
     for (int64_t k = 0; k < p->column_count; k++)
-        p->at[k] = before + index_of(&p->columns, p->first_column + k);
+        p->at[k] = (row->transposed ? 0 : outputs.begin) + index_of(&p->columns, p->first_column + k);
     return ISO_OK;
+}
+
+/* The row in the tensor of a row of the box. */
+static int64_t row_at(const placement *p, int64_t row)
+{
+    return p->before_row + index_of(&p->rows, p->first_row + row);
 }
 
 /* The number in the shard of the element in a row and a column of the box; it may be outside of it. */
@@ -122,9 +152,8 @@ static void copy_element(void *to, int64_t i, const void *from, int64_t k, size_
 /* Rows of the box from `row` on whose places follow one another in the tensor, at most `most`. */
 static int64_t neighbours(const placement *p, int64_t row, int64_t most)
 {
-    int64_t first = index_of(&p->rows, p->first_row + row), count = 1;
-    while (count < most && row + count < p->row_count &&
-           index_of(&p->rows, p->first_row + row + count) == first + count)
+    int64_t first = row_at(p, row), count = 1;
+    while (count < most && row + count < p->row_count && row_at(p, row + count) == first + count)
         count++;
     return count;
 }
@@ -154,8 +183,7 @@ static iso_status read_rows(const placement *p, iso_saved_file *file, int tensor
                                   "a part of pretrained weights", &part);
     for (int64_t row = 0, count; row < p->row_count && status == ISO_OK; row += count) {
         count = neighbours(p, row, most);
-        iso_box box = {
-            .rank = 2, .offset = {index_of(&p->rows, p->first_row + row), p->at[0]}, .extent = {count, span}};
+        iso_box box = {.rank = 2, .offset = {row_at(p, row), p->at[0]}, .extent = {count, span}};
         if (p->vector)
             box = (iso_box){.rank = 1, .offset = {p->at[0]}, .extent = {span}};
         status = iso_saved_file_read(file, tensor, &box, p->shard->dtype, part);
@@ -166,14 +194,14 @@ static iso_status read_rows(const placement *p, iso_saved_file *file, int tensor
     return status;
 }
 
-iso_status iso_hf_read_shard(const iso_hf_tensor *row, iso_saved_file *file, int tensor,
-                             const iso_state_shard *shard)
+iso_status iso_hf_read_shard(const iso_hf_tensor *row, const iso_builtin_settings *settings,
+                             iso_saved_file *file, int tensor, const iso_state_shard *shard)
 {
     placement p = {0};
     iso_mapping mapping;
     if (shard->count == 0)
         return ISO_OK;
-    iso_status status = find_placement(row, shard, &p);
+    iso_status status = find_placement(row, settings, shard, &p);
     if (status == ISO_OK)
         status = iso_map_to_write(shard->stream, shard->data, iso_shard_bytes(shard), &mapping);
     if (status == ISO_OK)
@@ -215,7 +243,7 @@ static iso_status write_rows(const placement *p, run *r, const void *data)
 {
     iso_status status = ISO_OK;
     for (int64_t row = 0; row < p->row_count; row++) {
-        int64_t begin = p->vector ? 0 : index_of(&p->rows, p->first_row + row) * p->width;
+        int64_t begin = p->vector ? 0 : row_at(p, row) * p->width;
         for (int64_t k = 0; k < p->column_count; k++) {
             int64_t number = number_of(p, row, k);
             if (has(p, number))
@@ -227,7 +255,8 @@ done:
     return status;
 }
 
-iso_status iso_hf_write_shard(const iso_hf_tensor *row, const iso_state_shard *shard,
+iso_status iso_hf_write_shard(const iso_hf_tensor *row, const iso_builtin_settings *settings,
+                              const iso_state_shard *shard,
                               iso_status (*write)(void *user, int64_t begin, int64_t count, const void *data),
                               void *user)
 {
@@ -239,7 +268,7 @@ iso_status iso_hf_write_shard(const iso_hf_tensor *row, const iso_state_shard *s
         return ISO_OK;
     r.most = WINDOW / (int64_t)r.size;
     r.most = r.most < shard->count ? r.most : shard->count;
-    ISO_TRY(find_placement(row, shard, &p));
+    ISO_TRY(find_placement(row, settings, shard, &p));
     ISO_TRY(iso_alloc((size_t)r.most * r.size, "a part of pretrained weights", &r.data));
     ISO_TRY(iso_map(shard->stream, shard->data, iso_shard_bytes(shard), &mapping));
     status = iso_unmap(write_rows(&p, &r, mapping.data), &mapping);

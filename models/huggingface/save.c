@@ -72,22 +72,27 @@ static iso_status add_tensor(saving *s, const iso_variable *variable)
     s->dtype = iso_variable_dtype(variable);
     iso_saved_tensor tensor = {.h5_path = iso_strdup(name),
                                .dtype = s->dtype,
-                               .shape = iso_hf_shape(row, iso_variable_shape(variable))};
+                               .shape = iso_hf_shape(row, &s->settings, iso_variable_shape(variable))};
     return tensor.h5_path ? iso_list_add(s->tensors, s->count, tensor, "tensors") : iso_no_memory("a name");
 }
 
-static iso_status save_prepare(iso_model *model, const char *path, saving *s)
+static iso_status list_tensors(iso_model *model, saving *s)
 {
     iso_graph *graph = iso_model_graph(model);
-    iso_status status;
-    ISO_TRY(iso_hf_architecture_of(model, path, &s->architecture, &s->settings));
-    s->path = path;
-    s->alone = iso_file_name_ends(path, ".safetensors");
+    iso_status status = ISO_OK;
     for (int i = 0; i < iso_graph_variable_count(graph); i++)
         if (!iso_path_below_optimizer(iso_variable_path(iso_graph_variable(graph, i))))
             ISO_TRY(add_tensor(s, iso_graph_variable(graph, i)));
 done:
     return status;
+}
+
+/* What needs no file. */
+static iso_status save_prepare(iso_model *model, const char *path, saving *s)
+{
+    s->path = path;
+    s->alone = iso_file_name_ends(path, ".safetensors");
+    return iso_hf_architecture_of(model, path, &s->architecture, &s->settings);
 }
 
 static void save_free(saving *s)
@@ -106,6 +111,8 @@ iso_status iso_pretrained_save_check(iso_model *model, const char *path)
     ISO_NEED(model, path);
     saving s = {0};
     iso_status status = save_prepare(model, path, &s);
+    if (status == ISO_OK)
+        status = list_tensors(model, &s);
     save_free(&s);
     return status;
 }
@@ -190,7 +197,7 @@ static iso_status write_part(void *user, const iso_state_shard *shard)
     while (tensor >= s->first[file + 1])
         file++;
     target to = {s->file[file], tensor - s->first[file]};
-    return iso_hf_write_shard(row, shard, write_range, &to);
+    return iso_hf_write_shard(row, &s->settings, shard, write_range, &to);
 }
 
 static iso_status sync_files(const saving *s)
@@ -248,14 +255,6 @@ static iso_status begin_config(const char *source, json_t **config)
     return status;
 }
 
-/* The architecture of the source, if it has the network too. */
-static const iso_hf_architecture *same_type(const saving *s, const json_t *config)
-{
-    const iso_hf_architecture *a = iso_hf_architecture_find(config);
-    bool fits = a && strcmp(a->builtin, s->architecture->builtin) == 0 && (!a->has || a->has(&s->settings));
-    return fits ? a : s->architecture;
-}
-
 /* Writes a JSON object as a file of the folder, and frees it. */
 static iso_status write_json(const saving *s, const char *name, json_t *object)
 {
@@ -279,7 +278,7 @@ static iso_status write_config(iso_model *model, const saving *s, const char *so
     if (status != ISO_OK)
         return status;
     const iso_shape *logits = iso_tensor_shape(iso_model_output(model));
-    iso_hf_config_write(same_type(s, config), &s->settings, iso_storage_type_name(s->stored), config);
+    iso_hf_config_write(s->architecture, &s->settings, iso_storage_type_name(s->stored), config);
     json_object_set_new(config, "vocab_size", json_integer((json_int_t)logits->dim[logits->rank - 1]));
     return write_json(s, ISO_HF_CONFIG, config);
 }
@@ -362,33 +361,52 @@ done:
     return status;
 }
 
-/* ---- the type of the weights ---- */
+/* ---- what the source says ---- */
 
-/* That of the source's config.json, as transformers has it; ISO_STORAGE_TYPES: it names none. */
-static iso_status type_of_source(const char *source, iso_storage_type *type)
+/* The architecture of the source, if it has the network too, and its type, as transformers has it; ISO_STORAGE_TYPES:
+ * it names none. On the chief. */
+static iso_status read_source(const char *source, saving *s)
 {
     json_t *config = NULL;
     iso_status status = begin_config(source, &config);
     const json_t *named = json_object_get(config, "dtype");
     named = json_is_string(named) ? named : json_object_get(config, "torch_dtype");
-    *type = iso_storage_type_float(json_string_value(named));
+    s->stored = iso_storage_type_float(json_string_value(named));
+    const iso_hf_architecture *a = iso_hf_architecture_find(config);
+    if (a && iso_hf_architecture_fits(a, s->architecture, &s->settings))
+        s->architecture = a;
     json_decref(config);
     return status;
 }
 
-static iso_status choose_type(iso_context *ctx, const iso_pretrained_save_options *options, saving *s)
+/* The number of an architecture in the list. */
+static int number_of(const iso_hf_architecture *architecture)
 {
+    int number = 0;
+    while (iso_hf_architectures[number] != architecture)
+        number++;
+    return number;
+}
+
+/* Sets the architecture and the type of the weights. */
+static iso_status choose(iso_context *ctx, const iso_pretrained_save_options *options, saving *s)
+{
+    const iso_storage_type wanted = iso_storage_type_float(options->dtype);
     iso_status status = ISO_OK;
-    s->stored = iso_storage_type_float(options->dtype);
-    if (options->dtype && s->stored == ISO_STORAGE_TYPES)
+    s->stored = ISO_STORAGE_TYPES;
+    if (options->dtype && wanted == ISO_STORAGE_TYPES)
         status = iso_error(ISO_INVALID, "'%s': the type '%s' is none of float32, float16, bfloat16, float64",
                            options->path, options->dtype);
-    if (status == ISO_OK && !options->dtype && options->source && iso_is_chief(ctx))
-        status = type_of_source(options->source, &s->stored);
+    if (status == ISO_OK && options->source && iso_is_chief(ctx))
+        status = read_source(options->source, s);
+    struct {
+        int architecture;
+        iso_storage_type stored;
+    } chosen = {number_of(s->architecture), s->stored};
     ISO_TRY(iso_agree(ctx, status));
-    ISO_TRY(iso_agree(ctx, iso_broadcast(ctx, &s->stored, sizeof s->stored)));
-    if (s->stored == ISO_STORAGE_TYPES)
-        s->stored = iso_storage_type_of(s->dtype);
+    ISO_TRY(iso_agree(ctx, iso_broadcast(ctx, &chosen, sizeof chosen)));
+    s->architecture = iso_hf_architectures[chosen.architecture];
+    s->stored = options->dtype ? wanted : chosen.stored;
 done:
     return status;
 }
@@ -406,7 +424,10 @@ iso_status iso_pretrained_save_with(iso_model *model, const iso_pretrained_save_
     ISO_NEED_AGREED_AS(ctx, "path", options.path);
     iso_status status = iso_graph_take_error(graph);
     ISO_TRY(iso_agree(ctx, status == ISO_OK ? save_prepare(model, options.path, &s) : status));
-    ISO_TRY(choose_type(ctx, &options, &s));
+    ISO_TRY(choose(ctx, &options, &s));
+    ISO_TRY(iso_agree(ctx, list_tensors(model, &s)));
+    if (s.stored == ISO_STORAGE_TYPES)
+        s.stored = iso_storage_type_of(s.dtype);
     ISO_TRY(iso_agree(ctx, split(&s, options.max_shard_size ? options.max_shard_size : MOST_BYTES)));
     ISO_TRY(iso_agree(ctx, chief && !s.alone ? iso_folder_make(s.path) : ISO_OK));
     ISO_TRY(save_weights(model, &s));

@@ -38,6 +38,7 @@ MODELS = {
     "llama-tied": (lambda: llama(num_key_value_heads=3, tie_word_embeddings=True, rms_norm_eps=1e-3), torch.bfloat16, "1GB"),
     "mistral": (lambda: transformers.MistralForCausalLM(transformers.MistralConfig(**LLAMA, sliding_window=5, tie_word_embeddings=False)),
                 torch.float32, "1GB"),
+    "phi3": (lambda: transformers.Phi3ForCausalLM(transformers.Phi3Config(**LLAMA, pad_token_id=None, sliding_window=7)), torch.float16, "6KB"),
     "qwen2": (lambda: transformers.Qwen2ForCausalLM(transformers.Qwen2Config(**{
         **LLAMA, "num_attention_heads": 2}, tie_word_embeddings=True, use_sliding_window=True, sliding_window=5, max_window_layers=1,
         rope_parameters={"rope_type": "yarn", "rope_theta": 20.0, "factor": 2.0, "original_max_position_embeddings": 8, "beta_fast": 4.0,

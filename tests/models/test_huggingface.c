@@ -35,6 +35,7 @@ static const struct network {
     {"tests/huggingface/llama-3", "models/layouts/llama-tensor.json"},
     {"tests/huggingface/llama-tied", "models/layouts/llama-tensor.json"},
     {"tests/huggingface/mistral", "models/layouts/llama-tensor.json"},
+    {"tests/huggingface/phi3", "models/layouts/llama-tensor.json"},
     {"tests/huggingface/qwen2", "models/layouts/llama-tensor.json"},
     {"tests/huggingface/qwen3", "models/layouts/llama-tensor.json"},
 };
@@ -408,6 +409,7 @@ END_TEST
 static const char gpt_config[] = "tests/huggingface/gpt2/config.json",
                   llama_config[] = "tests/huggingface/llama/config.json",
                   mistral_config[] = "tests/huggingface/mistral/config.json",
+                  phi3_config[] = "tests/huggingface/phi3/config.json",
                   qwen2_config[] = "tests/huggingface/qwen2/config.json",
                   qwen3_config[] = "tests/huggingface/qwen3/config.json";
 
@@ -481,6 +483,9 @@ START_TEST(what_a_config_cannot_have)
         {llama_config, "\"rope_parameters\": {",
          "\"rope_parameters\": null, \"rope_scaling\": {\"type\": \"su\"}, \"old\": {",
          "rope_scaling is {\"type\":\"su\"}"},
+        {phi3_config, "\"resid_pdrop\": 0.0", "\"resid_pdrop\": 0.1", "resid_pdrop is 0.1"},
+        {phi3_config, "\"default\"", "\"linear\", \"factor\": 2",
+         "of Phi-3 the type \"default\" is supported"},
         {qwen2_config, "\"use_sliding_window\": true", "\"use_sliding_window\": 1",
          "use_sliding_window is 1"},
         {qwen2_config, "\"use_sliding_window\": true", "\"use_sliding_window\": false",
