@@ -518,6 +518,14 @@ START_TEST(models_that_cannot_be)
     check_no_llama(8, (iso_llama_options){.heads = 5}, "width 768 is not a multiple of its 5 heads");
     check_no_llama(8, (iso_llama_options){.kv_heads = 5}, "heads 12 is not a multiple of kv_heads, 5");
     check_no_llama(8, (iso_llama_options){.width = 36}, "a head has 3 features, width / heads");
+    check_no_llama(8, (iso_llama_options){.head_dim = 5},
+                   "a head has 5 features, head_dim; it must be an even");
+    check_no_llama(8, (iso_llama_options){.head_dim = -2}, "head_dim is -2; it must be from 1 to 1048576");
+    check_no_llama(8, (iso_llama_options){.output_bias = true}, "output_bias needs qkv_bias");
+    check_no_llama(8, (iso_llama_options){.full_layers = -1}, "full_layers is -1; it must not be negative");
+    check_no_llama(8, (iso_llama_options){.rope_linear = -1}, "rope_linear is -1; it must be positive");
+    check_no_llama(8, (iso_llama_options){.rope_factor = 2, .rope_yarn = true, .wavelength = 0.5},
+                   "with yarn the wavelength, 0.5, above 1");
     check_no_llama(8, (iso_llama_options){.layers = 10001}, "layers is 10001; it must be from 1 to 10000");
     check_no_llama(8, (iso_llama_options){.hidden = -1}, "hidden is -1; it must be from 1 to 1048576");
     check_no_llama(8, (iso_llama_options){.wavelength = -2}, "wavelength -2; it must be positive");

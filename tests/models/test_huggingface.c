@@ -643,6 +643,20 @@ START_TEST(a_model_of_another_kind)
     check_refused(iso_pretrained_save(model, in_folder(folder, "dense")), "is not a built-in gpt or llama");
     check_refused(iso_pretrained_save_check(model, "dense"), "is not a built-in gpt or llama");
     iso_model_destroy(model);
+    const iso_builtin_model *llama;
+    const iso_builtin_settings biased = {.llama = {.layers = 1,
+                                                   .heads = 2,
+                                                   .kv_heads = 1,
+                                                   .width = 8,
+                                                   .hidden = 8,
+                                                   .window = 3,
+                                                   .qkv_bias = true,
+                                                   .output_bias = true}};
+    check_ok(iso_builtin_model_find("llama", &llama));
+    model = iso_builtin_model_create(ctx, llama, ISO_SHAPE(4), VOCABULARY, ISO_F32, &biased);
+    check_refused(iso_pretrained_save_check(model, "other"),
+                  "no model of transformers that is supported has this");
+    iso_model_destroy(model);
 }
 END_TEST
 

@@ -485,6 +485,20 @@ static iso_tensor *turned_heads(iso_graph *g, iso_tensor *x)
     return iso_grouped_query_attention(x, x, 2, 2, 1, .rope_max_wavelength = 10, .name = "turned");
 }
 
+static iso_tensor *normalised_heads(iso_graph *g, iso_tensor *x)
+{
+    (void)g;
+    x = iso_reshape_to(x, ISO_SHAPE(ISO_BATCH, 1, -1));
+    return iso_multi_head_attention(x, x, 2, 2, .qk_norm = true, .name = "normalised");
+}
+
+static iso_tensor *partly_biased(iso_graph *g, iso_tensor *x)
+{
+    (void)g;
+    x = iso_reshape_to(x, ISO_SHAPE(ISO_BATCH, 1, -1));
+    return iso_multi_head_attention(x, x, 2, 2, .no_output_bias = true, .name = "partly");
+}
+
 static iso_tensor *wide_strides(iso_graph *g, iso_tensor *x)
 {
     (void)g;
@@ -508,6 +522,8 @@ START_TEST(refused)
         {constant_added, "which no layer made"},
         {own_variable, "which no layer made"},
         {turned_heads, "layer 'turned' has rope_max_wavelength, which Keras's GroupQueryAttention"},
+        {normalised_heads, "layer 'normalised' has qk_norm, which Keras's MultiHeadAttention"},
+        {partly_biased, "layer 'partly' has no_output_bias, which Keras's MultiHeadAttention"},
         {wide_strides, "layer 'wide' has strides and a dilation_rate above 1, which Keras's Conv2DTr"},
         {wide_volume, "layer 'volume' has strides and a dilation_rate above 1, which Keras's Conv3D"},
         {gelu_by_tanh, "layer 'd' has the activation gelu_tanh"},

@@ -560,6 +560,12 @@ START_TEST(errors_name_the_layer)
     query = iso_input(graph, "q", ISO_F32, ISO_SHAPE(4, 6));
     iso_multi_head_attention(query, query, 2, 4, .rope_max_wavelength = -1);
     check_refused("multi_head_attention", "rope_max_wavelength is -1, rope_scaling_factor 1: both must");
+    query = iso_input(graph, "q", ISO_F32, ISO_SHAPE(4, 6));
+    iso_multi_head_attention(query, query, 2, 4, .rope_max_wavelength = 100, .rope_attention_factor = -2);
+    check_refused("multi_head_attention", "rope_attention_factor is -2, it must be positive");
+    query = iso_input(graph, "q", ISO_F32, ISO_SHAPE(4, 6));
+    iso_multi_head_attention(query, query, 2, 4, .qk_norm = true, .qk_norm_epsilon = ISO_ZERO);
+    check_refused("multi_head_attention", "qk_norm_epsilon is 0, it must be positive");
     query = iso_input(graph, "q", ISO_F32, ISO_SHAPE(2, 4, 6));
     iso_multi_head_attention(query, query, 2, 4, .rope_max_wavelength = 100);
     check_refused("multi_head_attention", "rope_max_wavelength needs a query of 3 dimensions");
