@@ -1,5 +1,7 @@
 /* Writes a model as a folder of Hugging Face. */
+#include <dirent.h>
 #include <errno.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -37,7 +39,7 @@ typedef struct saving {
     int file_count;
     int *first;             /* [file_count + 1] the first tensor of each file */
     iso_safetensors **file; /* [file_count] NULL: not begun */
-    iso_text old;           /* on the chief: paths of files that an index named, each with a newline */
+    iso_text old;           /* on the chief: paths of files of weights that were there, each with a newline */
 } saving;
 
 /* ---- the list of tensors ---- */
@@ -328,12 +330,27 @@ static bool is_new(const saving *s, const char *name)
     return found;
 }
 
+/* Adds the paths of files that only one of several files of weights would be: a save that was killed may have left
+ * them without an index. */
+static void add_parts(const char *folder, iso_text *paths)
+{
+    static const char pattern[] = "model-[0-9][0-9][0-9][0-9][0-9]-of-[0-9][0-9][0-9][0-9][0-9].safetensors";
+    const struct dirent *entry;
+    DIR *all = opendir(folder);
+    while (all && (entry = readdir(all)))
+        if (fnmatch(pattern, entry->d_name, 0) == 0)
+            iso_text_add(paths, "%s/%s\n", folder, entry->d_name);
+    if (all)
+        closedir(all);
+}
+
 /* Removes the weights that the folder had under other names. */
 static iso_status remove_old(saving *s)
 {
     iso_status status = s->file_count == 1 ? iso_hf_remove_index(s->path, &s->old) : ISO_OK;
     if (s->file_count > 1)
         iso_text_add(&s->old, "%s/" ISO_HF_WEIGHTS "\n", s->path);
+    add_parts(s->path, &s->old);
     for (char *path = s->old.data, *end; status == ISO_OK && path && (end = strchr(path, '\n'));
          path = end + 1) {
         *end = 0;

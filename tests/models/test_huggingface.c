@@ -310,6 +310,18 @@ START_TEST(a_file_of_weights_alone)
 }
 END_TEST
 
+static const char *write_text(const char *name, const char *text)
+{
+    const char *path = in_folder(folder, name);
+    FILE *out = iso_is_chief(ctx) ? fopen(path, "wb") : NULL;
+    if (out) {
+        fputs(text, out);
+        fclose(out);
+    }
+    check_ok(iso_agree(ctx, ISO_OK));
+    return path;
+}
+
 static void check_names(const char *path, const char *names)
 {
     check_ok(iso_agree(ctx, ISO_OK)); /* the chief removes files at the end */
@@ -356,6 +368,7 @@ START_TEST(types_and_files_of_weights)
         check_same_weights(j.model, again.model);
         snprintf(path, sizeof path, "%s/model-00002-of-00003.safetensors", out);
         check_same_file(path, &first[0], &bytes[0]);
+        write_text("split/model-00007-of-00009.safetensors", "of a run that was killed");
         check_ok(iso_pretrained_save(j.model, out, .dtype = "bfloat16", .max_shard_size = 9000));
         check_names(out, one);
         check_ok(iso_pretrained_load_weights(again.model, out));
@@ -592,18 +605,6 @@ static void check_no_weights(iso_gpt_options options, const char *path, const ch
     iso_model *model = make_gpt(options);
     check_refused(iso_pretrained_load_weights(model, path), message);
     iso_model_destroy(model);
-}
-
-static const char *write_text(const char *name, const char *text)
-{
-    const char *path = in_folder(folder, name);
-    FILE *out = iso_is_chief(ctx) ? fopen(path, "wb") : NULL;
-    if (out) {
-        fputs(text, out);
-        fclose(out);
-    }
-    check_ok(iso_agree(ctx, ISO_OK));
-    return path;
 }
 
 START_TEST(weights_that_do_not_fit)
