@@ -17,7 +17,24 @@ static bool clips(const iso_train_options *options)
 static bool replaces_optimizer(const iso_train_options *options)
 {
     return options->optimizer || options->learning_rate >= 0 || options->schedule ||
-           options->weight_decay >= 0 || clips(options) || options->accumulate;
+           options->weight_decay >= 0 || clips(options) || options->accumulate ||
+           options->ema_momentum >= 0 || options->ema_overwrite_frequency;
+}
+
+static iso_status set_average(const iso_train_options *options, iso_optimizer *optimizer)
+{
+    if (options->ema_momentum >= 0) {
+        optimizer->use_ema = true;
+        optimizer->ema_momentum = options->ema_momentum;
+    }
+    if (options->ema_overwrite_frequency && !optimizer->use_ema)
+        return iso_error(ISO_INVALID,
+                         "--ema-overwrite-frequency needs --ema-momentum: there are no averages");
+    if (options->ema_overwrite_frequency)
+        optimizer->ema_overwrite_frequency = (int)options->ema_overwrite_frequency;
+    if (options->swap_ema_weights && !optimizer->use_ema)
+        return iso_error(ISO_INVALID, "--swap-ema-weights needs --ema-momentum: there are no averages");
+    return ISO_OK;
 }
 
 static iso_status make_optimizer(const iso_train_options *options, iso_optimizer *result)
@@ -44,6 +61,7 @@ static iso_status make_optimizer(const iso_train_options *options, iso_optimizer
     }
     if (options->accumulate)
         optimizer.accumulation = (int)options->accumulate;
+    ISO_TRY(set_average(options, &optimizer));
     if (replaces_optimizer(options)) {
         ISO_TRY(iso_compile_options_check_optimizer(&(iso_compile_options){.optimizer = optimizer}));
         ISO_TRY(iso_optimizer_check(&optimizer));

@@ -45,6 +45,9 @@ typedef struct iso_optimizer {
                              lent; NULL: none */
     double clip_norm, global_clip_norm, clip_value; /* 0: off; at most one */
     int accumulation;                               /* gradient accumulation steps; 0 or 1: none */
+    bool use_ema; /* keeps the exponential moving average of each variable, a slot named "average" */
+    double ema_momentum;
+    int ema_overwrite_frequency; /* 0: the weights are overwritten at the end of a fit only */
 } iso_optimizer;
 
 /* Options of every optimizer.
@@ -54,13 +57,20 @@ typedef struct iso_optimizer {
  *     ("bias,gamma"); lent
  *   clip_norm (of each variable's gradient), global_clip_norm (of all together), clip_value (of each
  *     element): at most one
- *   accumulation: the number of steps whose gradients are averaged before each update */
+ *   accumulation: the number of steps whose gradients are averaged before each update
+ *   use_ema: after each step, average = ema_momentum * average + (1 - ema_momentum) * weight, beginning with the
+ *     weight after the first update; ema_momentum: in [0, 1], 0.99
+ *   ema_overwrite_frequency: the weights become the averages after every so many updates. iso_fit sets the weights
+ *     to the averages when it ends (iso_function_take_averages) */
 #define ISO_OPTIMIZER_OPTIONS                                                                                \
     iso_schedule schedule;                                                                                   \
     double weight_decay;                                                                                     \
     const char *no_decay;                                                                                    \
     double clip_norm, global_clip_norm, clip_value;                                                          \
-    int accumulation
+    int accumulation;                                                                                        \
+    bool use_ema;                                                                                            \
+    double ema_momentum;                                                                                     \
+    int ema_overwrite_frequency
 
 typedef struct iso_sgd_options {
     char begin_;

@@ -127,6 +127,11 @@ static test_case case_of(int number)
     c.kind = c.is_random ? random_net_kind(number) : net_kinds[kind];
     c.rows = 1 + throw_dice(&c.d, 13);
     c.optimizer = random_optimizer(&c.d);
+    if (number % 5 == 2) {
+        c.optimizer.use_ema = true;
+        c.optimizer.ema_momentum = 0.6;
+        c.optimizer.ema_overwrite_frequency = c.optimizer.accumulation > 1 ? 0 : 2;
+    }
     return c;
 }
 

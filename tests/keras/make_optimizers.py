@@ -57,7 +57,8 @@ def schedule(kind, given):
 
 
 def trajectory(optimizer, start, gradients):
-    """The variables after each step, by the stateless path that fit() takes."""
+    """The variables after each step, by the stateless path that fit() takes,
+    and their averages after the last one, if the optimizer has some."""
     variables = [keras.Variable(v.astype(np.float64), name=name, dtype="float64")
                  for (name, _), v in zip(VARIABLES, start)]
     optimizer.build(variables)
@@ -71,7 +72,11 @@ def trajectory(optimizer, start, gradients):
         for kept, value in zip(after, values):
             assert value.dtype == jnp.float64
             kept.append(np.asarray(value))
-    return [np.stack(kept) for kept in after]
+    kept = dict(zip(map(id, optimizer.variables), state))
+    averages = [np.asarray(kept[id(a)])
+                for a in optimizer._model_variables_moving_average] \
+        if optimizer.use_ema else []
+    return [np.stack(kept) for kept in after], averages
 
 
 def optimizer_case(file, kind, name, sched=None, exclude=None, zero=False,
@@ -97,11 +102,12 @@ def optimizer_case(file, kind, name, sched=None, exclude=None, zero=False,
     if exclude:
         optimizer.exclude_from_weight_decay(var_names=[exclude])
         head["exclude_from_weight_decay"] = exclude
-    after = trajectory(optimizer, start, gradients)
+    after, averages = trajectory(optimizer, start, gradients)
     head.update(steps=STEPS, variables=",".join(n for n, _ in VARIABLES))
+    final = {f"v{i}_average": a for i, a in enumerate(averages)}
     file.case(f"{kind}/{name}", head, **common.numbered("v", start),
               **common.numbered("g", gradients),
-              **{f"v{i}_after": a for i, a in enumerate(after)})
+              **{f"v{i}_after": a for i, a in enumerate(after)}, **final)
 
 
 def optimizers(file):
@@ -133,6 +139,13 @@ def optimizers(file):
             warmup_target=0.05, warmup_steps=3)))
         case("piecewise", sched=("piecewise", dict(
             boundaries=[1, 4], values=[0.05, 0.02, 0.005])))
+        case("ema", learning_rate=0.05, use_ema=True)
+        case("ema_overwrite", learning_rate=0.05, weight_decay=0.1,
+             clipnorm=1.5, use_ema=True, ema_momentum=0.7,
+             ema_overwrite_frequency=3)
+        case("ema_accumulation", learning_rate=0.05, use_ema=True,
+             ema_momentum=0.7, ema_overwrite_frequency=2,
+             gradient_accumulation_steps=2)
         # The schedule counts batches, Adam's bias correction counts updates.
         case("accumulation_schedule", gradient_accumulation_steps=3,
              sched=("exponential", dict(initial_learning_rate=0.05,

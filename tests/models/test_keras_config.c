@@ -544,7 +544,9 @@ START_TEST(settings)
 #define SCHEDULE OBJECT("PiecewiseConstantDecay", "\"boundaries\": [3, 5], \"values\": [0.1, 0.2, 0.3]")
 #define RULE                                                                                                 \
     "\"learning_rate\": " SCHEDULE ", \"momentum\": 0.5, \"nesterov\": true, \"clipvalue\": 2.0, "           \
-    "\"weight_decay\": 0.25, \"gradient_accumulation_steps\": 4, \"use_ema\": false, \"ema_momentum\": 0.99"
+    "\"weight_decay\": 0.25, \"gradient_accumulation_steps\": 4, \"use_ema\": true, \"ema_momentum\": "      \
+    "0.75, "                                                                                                 \
+    "\"ema_overwrite_frequency\": 6"
 #define SGD OBJECT("SGD", RULE)
 #define ENTROPY                                                                                              \
     "\"from_logits\": true, \"label_smoothing\": 0.1, \"axis\": -1, "                                        \
@@ -559,6 +561,7 @@ START_TEST(settings)
     ck_assert_int_eq(o->schedule.boundaries[1], 5);
     ck_assert(o->schedule.value[2] == 0.3 && o->hyper[0] == 0.5 && o->hyper[1] == 1);
     ck_assert(o->clip_value == 2 && o->weight_decay == 0.25 && o->accumulation == 4);
+    ck_assert(o->use_ema && o->ema_momentum == 0.75 && o->ema_overwrite_frequency == 6);
     ck_assert_int_eq(compiled.loss, ISO_LOSS_CROSSENTROPY_LOGITS);
     ck_assert(compiled.label_smoothing == 0.1 && compiled.loss_weight == 0.5);
     ck_assert_int_eq(compiled.metrics[0], ISO_METRIC_ACCURACY);
@@ -735,7 +738,6 @@ START_TEST(settings_that_are_left_out)
 {
     static const char *const optimizers[] = {
         OBJECT("Ftrl", "\"learning_rate\": 0.1"),
-        OBJECT("Adam", "\"use_ema\": true"),
         OBJECT("Adam", "\"loss_scale_factor\": 2.0"),
         OBJECT("Adam", "\"novelty\": 3"),
         OBJECT("Adam", "\"learning_rate\": -1"),

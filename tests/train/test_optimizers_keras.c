@@ -12,7 +12,7 @@
 #include "tests/support/oracle.h"
 #include "tests/support/run_tests.h"
 
-enum { VARIABLES = 3 };
+enum { VARIABLES = 3, LAST = 6 };
 static const char *const paths[VARIABLES] = {"layer/kernel", "layer/bias", "layer/gamma"};
 
 static iso_context *ctx;
@@ -60,7 +60,9 @@ static iso_schedule schedule_of(oracle *from, const char *name)
     .clip_norm = oracle_number(file, name, "clipnorm", 0),                                                   \
     .global_clip_norm = oracle_number(file, name, "global_clipnorm", 0),                                     \
     .clip_value = oracle_number(file, name, "clipvalue", 0),                                                 \
-    .accumulation = (int)oracle_number(file, name, "gradient_accumulation_steps", 0)
+    .accumulation = (int)oracle_number(file, name, "gradient_accumulation_steps", 0),                        \
+    .use_ema = FLAG("use_ema"), .ema_momentum = setting(file, name, "ema_momentum"),                         \
+    .ema_overwrite_frequency = (int)oracle_number(file, name, "ema_overwrite_frequency", 0)
 
 static iso_optimizer optimizer_of(const char *name)
 {
@@ -140,6 +142,18 @@ static void compare(const steps *s, int step, double tolerance)
     }
 }
 
+static void check_averages_of(const steps *s, double tolerance)
+{
+    for (int i = 0; i < VARIABLES; i++) {
+        char what[200];
+        double values[64];
+        int64_t count = oracle_elements(&s->shape[i]);
+        check_ok(iso_variable_read(s->variable[i], values, count));
+        snprintf(what, sizeof what, "%s, the average of %s", s->name, paths[i]);
+        check_near(what, values, data_of(s->name, "v%d_average", i, NULL), count, tolerance);
+    }
+}
+
 /* Nadam's own variable: beta_1 (1 - 0.96^t / 2) multiplied over the updates, which accumulation makes fewer. */
 static void check_product(const steps *s, int count, double tolerance)
 {
@@ -156,6 +170,19 @@ static void check_product(const steps *s, int count, double tolerance)
     check_near(s->name, &value, &expected, 1, tolerance);
 }
 
+/* The weights become the averages, as at the end of Keras's fit; and by exchanging both twice nothing changes. */
+static void check_averages(const steps *s, double tolerance)
+{
+    if (oracle_number(file, s->name, "use_ema", 0) == 0)
+        return;
+    check_ok(iso_function_swap_averages(s->function));
+    check_averages_of(s, tolerance);
+    check_ok(iso_function_swap_averages(s->function));
+    compare(s, LAST, tolerance);
+    check_ok(iso_function_take_averages(s->function));
+    check_averages_of(s, tolerance);
+}
+
 static void check_case(const char *name, iso_dtype precision, double tolerance)
 {
     steps s = {.name = name};
@@ -164,7 +191,7 @@ static void check_case(const char *name, iso_dtype precision, double tolerance)
     for (int i = 0; i < VARIABLES; i++)
         check_ok(
             iso_variable_assign(s.variable[i], data_of(name, "v%d", i, NULL), oracle_elements(&s.shape[i])));
-    ck_assert_int_eq(count, 7);
+    ck_assert_int_eq(count, LAST + 1);
     for (int step = 0; step < count; step++) {
         memory_batch batch;
         double loss;
@@ -176,6 +203,7 @@ static void check_case(const char *name, iso_dtype precision, double tolerance)
         compare(&s, step, tolerance);
     }
     check_product(&s, count, tolerance);
+    check_averages(&s, tolerance);
     iso_function_destroy(s.function);
     iso_graph_destroy(s.graph);
 }
@@ -223,6 +251,8 @@ START_TEST(nonsense_is_refused)
                              iso_sgd(.clip_norm = 1, .clip_value = 1),
                              iso_sgd(.clip_norm = -1),
                              iso_sgd(.accumulation = -2),
+                             iso_sgd(.use_ema = true, .ema_momentum = 1.5),
+                             iso_sgd(.use_ema = true, .ema_overwrite_frequency = -1),
                              iso_sgd(.schedule = iso_exponential_decay(0.1, 0, 0.5)),
                              iso_sgd(.schedule = iso_piecewise_constant(ISO_MAX_PIECES + 1, NULL, NULL))};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
