@@ -46,6 +46,7 @@ typedef struct iso_multi_head_attention_options {
     const char *query_layout, *key_layout, *value_layout, *gate_layout, *output_layout; /* of the kernels */
     const char *name;
     iso_rotary_stretch rope_stretch; /* of rotary positions (graph.h); .factor 0: none */
+    iso_weight_constraint kernel_constraint, bias_constraint; /* applied after each update */
 } iso_multi_head_attention_options;
 ISO_API iso_tensor *iso_multi_head_attention_with(const iso_multi_head_attention_options *options,
                                                   size_t size);
@@ -78,6 +79,7 @@ typedef struct iso_grouped_query_attention_options {
     const char *query_layout, *key_layout, *value_layout, *gate_layout, *output_layout; /* of the kernels */
     const char *name;
     iso_rotary_stretch rope_stretch;
+    iso_weight_constraint kernel_constraint, bias_constraint; /* applied after each update */
 } iso_grouped_query_attention_options;
 ISO_API iso_tensor *iso_grouped_query_attention_with(const iso_grouped_query_attention_options *options,
                                                      size_t size);

@@ -56,11 +56,12 @@ def schedule(kind, given):
     return cls(**given), dict(schedule=kind, **head)
 
 
-def trajectory(optimizer, start, gradients):
+def trajectory(optimizer, start, gradients, constraint):
     """The variables after each step, by the stateless path that fit() takes,
     and their averages after the last one, if the optimizer has some."""
     variables = [keras.Variable(v.astype(np.float64), name=name, dtype="float64")
                  for (name, _), v in zip(VARIABLES, start)]
+    variables[0].constraint = constraint
     optimizer.build(variables)
     values = [v.value for v in variables]
     state = [v.value for v in optimizer.variables]
@@ -80,7 +81,7 @@ def trajectory(optimizer, start, gradients):
 
 
 def optimizer_case(file, kind, name, sched=None, exclude=None, zero=False,
-                   **given):
+                   constraint=None, **given):
     cls, defaults = OPTIMIZERS[kind]
     generator = common.rng("optimizers")  # the same numbers in every case
     start = [common.normal(generator, shape) for _, shape in VARIABLES]
@@ -102,7 +103,15 @@ def optimizer_case(file, kind, name, sched=None, exclude=None, zero=False,
     if exclude:
         optimizer.exclude_from_weight_decay(var_names=[exclude])
         head["exclude_from_weight_decay"] = exclude
-    after, averages = trajectory(optimizer, start, gradients)
+    if constraint:  # of the first variable
+        config = constraint.get_config()
+        axis = config.pop("axis", 0)
+        head.update(constraint=type(constraint).__name__, **config)
+        if axis is None:
+            head["all_axes"] = True
+        else:
+            head["axis"] = np.atleast_1d(axis)
+    after, averages = trajectory(optimizer, start, gradients, constraint)
     head.update(steps=STEPS, variables=",".join(n for n, _ in VARIABLES))
     final = {f"v{i}_average": a for i, a in enumerate(averages)}
     file.case(f"{kind}/{name}", head, **common.numbered("v", start),
@@ -150,6 +159,20 @@ def optimizers(file):
         case("accumulation_schedule", gradient_accumulation_steps=3,
              sched=("exponential", dict(initial_learning_rate=0.05,
                                         decay_steps=3, decay_rate=0.5)))
+    C = keras.constraints
+    for kind, name, constraint, given in (
+            ("sgd", "max_norm", C.MaxNorm(1.5), {}),
+            ("adam", "max_norm_last", C.MaxNorm(0.9, axis=-1), {}),
+            ("sgd", "non_neg", C.NonNeg(), dict(weight_decay=0.1)),
+            ("rmsprop", "unit_norm", C.UnitNorm(axis=[0, 1]), {}),
+            ("sgd", "unit_norm_all", C.UnitNorm(axis=None), {}),
+            ("adagrad", "min_max_norm", C.MinMaxNorm(0.5, 0.8, rate=0.5), {}),
+            ("sgd", "max_norm_ema", C.MaxNorm(0.5),
+             dict(use_ema=True, ema_momentum=0.5, ema_overwrite_frequency=2)),
+            ("adam", "min_max_norm_accumulation", C.MinMaxNorm(0.1, 0.4, 0.3),
+             dict(gradient_accumulation_steps=3))):
+        optimizer_case(file, kind, name, constraint=constraint,
+                       learning_rate=0.05, **given)
     variants = {
         "sgd": dict(momentum=dict(momentum=0.9),
                     nesterov=dict(momentum=0.9, nesterov=True),

@@ -1,11 +1,13 @@
 /* Every optimizer against Keras: three variables over seven steps with given gradients, for all cases of
- * tests/keras/optimizers.h5, in float64 and float32; and the learning rates of schedules. Ranks: 1 */
+ * tests/keras/optimizers.h5, in float64 and float32; their averages; constraints of the first one; and the learning
+ * rates of schedules. Ranks: 1 */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/graph/constraints.h"
 #include "runtime/graph/optimizer.h"
 #include "runtime/session/session.h"
 #include "tests/support/once.h"
@@ -106,6 +108,23 @@ static double *data_of(const char *name, const char *pattern, int i, iso_shape *
     return values;
 }
 
+/* The constraint of the first variable; kind ISO_CONSTRAINT_NONE: it has none. */
+static iso_weight_constraint constraint_of(const char *name)
+{
+    const char *kind = oracle_text(file, name, "constraint");
+    iso_weight_constraint constraint = {.max_value = setting(file, name, "max_value"),
+                                        .min_value = setting(file, name, "min_value"),
+                                        .rate = setting(file, name, "rate"),
+                                        .all_axes = FLAG("all_axes")};
+    double axis[ISO_MAX_RANK];
+    constraint.axis_count = oracle_numbers(file, name, "axis", axis, ISO_MAX_RANK);
+    for (int i = 0; i < constraint.axis_count; i++)
+        constraint.axis[i] = (int)axis[i];
+    if (kind)
+        ck_assert_msg(iso_constraint_find(kind, &constraint.kind), "%s: no constraint '%s'", name, kind);
+    return constraint;
+}
+
 /* With loss = sum(v * g) over one row, the gradient of v is the input g. */
 static void build(steps *s, iso_dtype precision)
 {
@@ -120,6 +139,10 @@ static void build(steps *s, iso_dtype precision)
         iso_tensor *term = iso_sum(iso_multiply(s->gradient[i], iso_variable_value(s->variable[i])));
         loss = loss ? iso_add(loss, term) : term;
     }
+    iso_weight_constraint constraint = constraint_of(s->name);
+    if (constraint.kind != ISO_CONSTRAINT_NONE)
+        iso_variable_set_constraint(s->variable[0],
+                                    iso_constrain(iso_variable_value(s->variable[0]), &constraint));
     iso_optimizer optimizer = optimizer_of(s->name);
     check_ok(iso_optimizer_check(&optimizer));
     iso_update *update = iso_minimize(loss, optimizer);
@@ -242,6 +265,34 @@ START_TEST(schedules)
 }
 END_TEST
 
+static void check_not_constrained(iso_weight_constraint constraint, const char *message)
+{
+    iso_graph *graph = iso_graph_create(ctx);
+    iso_variable *v = iso_variable_create(graph, "v", ISO_F32, ISO_SHAPE(3, 2), (iso_initializer){0}, true);
+    iso_variable_set_constraint(v, iso_constrain(iso_variable_value(v), &constraint));
+    ck_assert_int_eq(iso_graph_error(graph), ISO_INVALID);
+    ck_assert_msg(strstr(iso_error_message(), message), "no '%s' in: %s", message, iso_error_message());
+    iso_graph_destroy(graph);
+}
+
+START_TEST(constraints_that_are_refused)
+{
+    check_not_constrained((iso_weight_constraint){.kind = (iso_constraint_kind)9}, "kind 9");
+    check_not_constrained((iso_weight_constraint){.kind = ISO_CONSTRAINT_MAX_NORM, .max_value = -2}, "-2");
+    check_not_constrained((iso_weight_constraint){.kind = ISO_CONSTRAINT_MIN_MAX_NORM, .rate = NAN}, "rate");
+    check_not_constrained(
+        (iso_weight_constraint){.kind = ISO_CONSTRAINT_UNIT_NORM, .axis = {2}, .axis_count = 1}, "2");
+    check_not_constrained((iso_weight_constraint){.kind = ISO_CONSTRAINT_MAX_NORM, .axis_count = 99},
+                          "99 axes");
+    iso_graph *graph = iso_graph_create(ctx);
+    iso_variable *v = iso_variable_create(graph, "v", ISO_F32, ISO_SHAPE(3, 2), (iso_initializer){0}, true);
+    iso_variable_set_constraint(v, iso_sum(iso_variable_value(v)));
+    ck_assert_int_eq(iso_graph_error(graph), ISO_INVALID);
+    ck_assert_ptr_nonnull(strstr(iso_error_message(), "its constraint makes it"));
+    iso_graph_destroy(graph);
+}
+END_TEST
+
 START_TEST(nonsense_is_refused)
 {
     iso_optimizer wrong[] = {iso_adam(-1.0),
@@ -273,8 +324,8 @@ int main(void)
     if (status != ISO_OK)
         return iso_finish(ctx, status);
     file = oracle_open("optimizers.h5");
-    int failed =
-        RUN_TESTS("optimizers against Keras", 0, schedules, nonsense_is_refused, in_float64, in_float32);
+    int failed = RUN_TESTS("optimizers against Keras", 0, schedules, nonsense_is_refused,
+                           constraints_that_are_refused, in_float64, in_float32);
     oracle_close(file);
     return iso_finish(ctx, ISO_OK) || failed;
 }
