@@ -109,6 +109,7 @@ static void read_common(const iso_layer_config *config, iso_optimizer *optimizer
     optimizer->accumulation = (int)steps(config, "gradient_accumulation_steps");
     optimizer->use_ema = number(config, "use_ema", 0) != 0;
     optimizer->ema_momentum = number(config, "ema_momentum", 0.99);
+    optimizer->loss_scale_factor = number(config, "loss_scale_factor", 0);
     optimizer->ema_overwrite_frequency = (int)steps(config, "ema_overwrite_frequency");
 }
 

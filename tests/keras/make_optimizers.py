@@ -44,6 +44,15 @@ SCHEDULES = {
         initial_learning_rate=None, decay_steps=None, alpha=0.0, warmup=False,
         warmup_target=0.0, warmup_steps=0)),
     "piecewise": (S.PiecewiseConstantDecay, dict(boundaries=None, values=None)),
+    "polynomial": (S.PolynomialDecay, dict(
+        initial_learning_rate=None, decay_steps=None, end_learning_rate=0.0001,
+        power=1.0, cycle=False)),
+    "inverse_time": (S.InverseTimeDecay, dict(
+        initial_learning_rate=None, decay_steps=None, decay_rate=None,
+        staircase=False)),
+    "cosine_restarts": (S.CosineDecayRestarts, dict(
+        initial_learning_rate=None, first_decay_steps=None, t_mul=2.0,
+        m_mul=1.0, alpha=0.0)),
 }
 
 
@@ -132,6 +141,8 @@ def optimizers(file):
         case("clipnorm", learning_rate=0.05, clipnorm=1.5)
         case("global_clipnorm", learning_rate=0.05, global_clipnorm=6.0)
         case("clipvalue", learning_rate=0.05, clipvalue=0.5)
+        case("loss_scale", learning_rate=0.05, clipnorm=1.5,
+             loss_scale_factor=100.0)
         case("zero_gradients_clipnorm", learning_rate=0.05, clipnorm=1.5,
              zero=True)
         case("accumulation", learning_rate=0.05,
@@ -214,6 +225,19 @@ def schedules(file):
     case("cosine", "target_without_steps", initial_learning_rate=0.01,
          decay_steps=20, warmup_target=0.1)
     case("piecewise", "three", boundaries=[5, 20], values=[0.1, 0.01, 0.001])
+    case("polynomial", "line", initial_learning_rate=0.1, decay_steps=20)
+    case("polynomial", "square", initial_learning_rate=0.1, decay_steps=12,
+         end_learning_rate=0.0, power=2.0)
+    case("polynomial", "cycle", initial_learning_rate=0.1, decay_steps=7,
+         end_learning_rate=0.02, power=0.5, cycle=True)
+    case("inverse_time", "smooth", **decay)
+    case("inverse_time", "staircase", staircase=True, **decay)
+    case("cosine_restarts", "plain", initial_learning_rate=0.1,
+         first_decay_steps=7)
+    case("cosine_restarts", "more", initial_learning_rate=0.1,
+         first_decay_steps=5, t_mul=1.5, m_mul=0.8, alpha=0.1)
+    case("cosine_restarts", "equal", initial_learning_rate=0.1,
+         first_decay_steps=9, t_mul=1.0, m_mul=0.5)
     case("piecewise", "two", boundaries=[10], values=[1.0, 0.5])
 
 

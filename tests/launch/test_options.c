@@ -116,6 +116,10 @@ START_TEST(test_schedules)
     ck_assert_int_eq(schedule.n_boundaries, 2);
     ck_assert_int_eq(schedule.boundaries[1], 20);
     ck_assert_double_eq(schedule.value[2], 0.25);
+    ck_assert_int_eq(iso_schedule_parse("polynomial:decay_steps=9,cycle=1", &schedule), ISO_OK);
+    ck_assert(schedule.cycle && schedule.end == 1e-4 && schedule.power == 1);
+    ck_assert_int_eq(iso_schedule_parse("cosine_restarts:first_decay_steps=9,m_mul=0.5", &schedule), ISO_OK);
+    ck_assert(schedule.decay_steps == 9 && schedule.m_mul == 0.5 && schedule.t_mul == 2);
     ck_assert_int_eq(iso_schedule_parse("constant", &schedule), ISO_OK);
     ck_assert_int_eq(schedule.kind, ISO_SCHEDULE_CONSTANT);
 }

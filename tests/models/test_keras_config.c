@@ -763,10 +763,9 @@ START_TEST(settings_that_are_left_out)
 {
     static const char *const optimizers[] = {
         OBJECT("Ftrl", "\"learning_rate\": 0.1"),
-        OBJECT("Adam", "\"loss_scale_factor\": 2.0"),
         OBJECT("Adam", "\"novelty\": 3"),
         OBJECT("Adam", "\"learning_rate\": -1"),
-        OBJECT("Adam", "\"learning_rate\": " OBJECT("PolynomialDecay", "\"decay_steps\": 4")),
+        OBJECT("Adam", "\"learning_rate\": " OBJECT("MyDecay", "\"decay_steps\": 4")),
         "{\"module\": \"my\", \"class_name\": \"Adam\", \"config\": {}, \"registered_name\": \"my>Adam\"}",
     };
     for (size_t i = 0; i < sizeof optimizers / sizeof optimizers[0]; i++) {

@@ -43,6 +43,17 @@ static iso_schedule schedule_of(oracle *from, const char *name)
         return iso_cosine_decay(first, steps, .alpha = oracle_number(from, name, "alpha", 0),
                                 .warmup_target = oracle_number(from, name, "warmup_target", 0),
                                 .warmup_steps = (int64_t)oracle_number(from, name, "warmup_steps", 0));
+    if (strcmp(kind, "polynomial") == 0)
+        return iso_polynomial_decay(first, steps, setting(from, name, "end_learning_rate"),
+                                    setting(from, name, "power"),
+                                    .cycle = oracle_number(from, name, "cycle", 0) != 0);
+    if (strcmp(kind, "inverse_time") == 0)
+        return iso_inverse_time_decay(first, steps, oracle_number(from, name, "decay_rate", 0),
+                                      .staircase = oracle_number(from, name, "staircase", 0) != 0);
+    if (strcmp(kind, "cosine_restarts") == 0)
+        return iso_cosine_decay_restarts(first, (int64_t)oracle_number(from, name, "first_decay_steps", 0),
+                                         setting(from, name, "t_mul"), setting(from, name, "m_mul"),
+                                         .alpha = oracle_number(from, name, "alpha", 0));
     double number[8], values[9];
     int64_t boundaries[8];
     int count = oracle_numbers(from, name, "boundaries", number, 8);
@@ -64,7 +75,8 @@ static iso_schedule schedule_of(oracle *from, const char *name)
     .clip_value = oracle_number(file, name, "clipvalue", 0),                                                 \
     .accumulation = (int)oracle_number(file, name, "gradient_accumulation_steps", 0),                        \
     .use_ema = FLAG("use_ema"), .ema_momentum = setting(file, name, "ema_momentum"),                         \
-    .ema_overwrite_frequency = (int)oracle_number(file, name, "ema_overwrite_frequency", 0)
+    .ema_overwrite_frequency = (int)oracle_number(file, name, "ema_overwrite_frequency", 0),                 \
+    .loss_scale_factor = oracle_number(file, name, "loss_scale_factor", 0)
 
 static iso_optimizer optimizer_of(const char *name)
 {

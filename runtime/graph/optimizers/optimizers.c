@@ -27,6 +27,7 @@ const iso_setting iso_optimizer_settings[] = {
     ISO_SETTING(iso_optimizer, FLAG, use_ema, 0),
     ISO_SETTING(iso_optimizer, REAL, ema_momentum, 0.99),
     ISO_SETTING(iso_optimizer, INT, ema_overwrite_frequency, 0),
+    ISO_SETTING(iso_optimizer, REAL, loss_scale_factor, 0),
     {0},
 };
 
@@ -120,7 +121,8 @@ iso_optimizer iso_optimizer_make(const iso_optimizer_rule *rule, const void *giv
                                .accumulation = common.accumulation,
                                .use_ema = common.use_ema,
                                .ema_momentum = iso_option_number(common.ema_momentum, 0.99),
-                               .ema_overwrite_frequency = common.ema_overwrite_frequency};
+                               .ema_overwrite_frequency = common.ema_overwrite_frequency,
+                               .loss_scale_factor = common.loss_scale_factor};
     iso_settings_zero(iso_optimizer_settings, &optimizer);
     for (int i = 0; rule->row.setting[i].name; i++)
         optimizer.hyper[i] = iso_setting_option(&rule->row.setting[i], options.bytes);
@@ -185,6 +187,9 @@ iso_status iso_optimizer_check(const iso_optimizer *optimizer)
     if (optimizer->accumulation < 0)
         return iso_error(ISO_INVALID, "accumulation over %d steps: it must not be negative",
                          optimizer->accumulation);
+    if (!isfinite(optimizer->loss_scale_factor) || optimizer->loss_scale_factor < 0)
+        return iso_error(ISO_INVALID, "loss_scale_factor is %g: it must be finite and not negative",
+                         optimizer->loss_scale_factor);
     ISO_TRY(check_settings(optimizer, rule_of(row)));
     ISO_TRY(iso_schedule_check(&optimizer->schedule));
     ISO_TRY(check_clipping(optimizer));
