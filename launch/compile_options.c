@@ -71,35 +71,6 @@ done:
     return status;
 }
 
-static int count_listed(const char *text)
-{
-    int count = 1;
-    for (; *text; text++)
-        count += text[0] == ',' && text[1];
-    return count;
-}
-
-/* "accuracy,mse": each is logged under the name that the option gives. */
-static iso_status read_metrics(const char *text, iso_metric *metrics, const char **names)
-{
-    char name[64];
-    int count = 0;
-    for (const char *at = text; *at;) {
-        size_t length = strcspn(at, ",");
-        if (count == ISO_MAX_METRICS)
-            return iso_error(ISO_INVALID, "--metrics '%s': %d metrics, at most %d are possible", text,
-                             count_listed(text), ISO_MAX_METRICS);
-        snprintf(name, sizeof name, "%.*s", (int)length, at);
-        iso_status status = iso_metric_find(name, &metrics[count]);
-        if (status != ISO_OK)
-            return iso_error_prefix(status, "--metrics '%s': ", text);
-        names[count] = iso_metric_spelling(metrics[count], name);
-        count++;
-        at += length + (at[length] == ',');
-    }
-    return ISO_OK;
-}
-
 /* One loss for every output, without settings of another loss. */
 static iso_status replace_loss(const char *name, iso_compile_options *compile)
 {
@@ -153,7 +124,9 @@ static iso_status replace_metrics(const char *text, iso_compile_options *compile
     iso_compile_set_common(compile, &common);
     for (int i = 0; i < ISO_MAX_MODEL_OUTPUTS; i++)
         remove_metrics(&compile->outputs[i]);
-    return strcmp(text, "none") == 0 ? ISO_OK : read_metrics(text, compile->metrics, compile->metric_names);
+    return strcmp(text, "none") == 0
+               ? ISO_OK
+               : iso_metrics_parse(text, compile->metrics, compile->metric_names, compile->metric_settings);
 }
 
 iso_status iso_compile_options_check(const iso_train_options *options, const iso_compile_options *compile)

@@ -133,7 +133,8 @@ static const iso_argument table[] = {
          "with such averages: validation sees them instead of the weights (Keras's SwapEMAWeights)"),
     NAMES(loss, "loss", "NAME", losses, "the loss that is minimized; default: the model's own"),
     NAMES(metrics, "metrics", "NAME,...", metrics,
-          "the metrics that are reported; default: the model's own; none: no metrics"),
+          "the metrics that are reported, perhaps with settings by Keras's names, sets as 0+2: "
+          "'accuracy,top_k(k=3)'; default: the model's own; none: no metrics"),
     CHOICE(precision, "precision", "TYPE", precisions,
            "default float32, or the policies of a .keras file's layers; with mixed_bfloat16 layers compute "
            "in bfloat16, and variables, losses "
