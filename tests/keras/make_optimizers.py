@@ -76,8 +76,9 @@ def trajectory(optimizer, start, gradients, constraint):
     state = [v.value for v in optimizer.variables]
     step = jax.jit(optimizer.stateless_apply)
     after = [[] for _ in variables]
+    scale = optimizer.loss_scale_factor or 1  # of the loss
     for i in range(STEPS):
-        values, state = step(state, [jnp.asarray(g[i], jnp.float64)
+        values, state = step(state, [scale * jnp.asarray(g[i], jnp.float64)
                                      for g in gradients], values)
         for kept, value in zip(after, values):
             assert value.dtype == jnp.float64
@@ -141,8 +142,6 @@ def optimizers(file):
         case("clipnorm", learning_rate=0.05, clipnorm=1.5)
         case("global_clipnorm", learning_rate=0.05, global_clipnorm=6.0)
         case("clipvalue", learning_rate=0.05, clipvalue=0.5)
-        case("loss_scale", learning_rate=0.05, clipnorm=1.5,
-             loss_scale_factor=100.0)
         case("zero_gradients_clipnorm", learning_rate=0.05, clipnorm=1.5,
              zero=True)
         case("accumulation", learning_rate=0.05,
@@ -185,7 +184,8 @@ def optimizers(file):
         optimizer_case(file, kind, name, constraint=constraint,
                        learning_rate=0.05, **given)
     variants = {
-        "sgd": dict(momentum=dict(momentum=0.9),
+        "sgd": dict(loss_scale=dict(clipnorm=1.5, loss_scale_factor=100.0),
+                    momentum=dict(momentum=0.9),
                     nesterov=dict(momentum=0.9, nesterov=True),
                     nesterov_without_momentum=dict(nesterov=True)),
         "rmsprop": dict(momentum=dict(momentum=0.9), centered=dict(centered=True),
