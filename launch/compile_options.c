@@ -17,7 +17,24 @@ static bool clips(const iso_train_options *options)
 static bool replaces_optimizer(const iso_train_options *options)
 {
     return options->optimizer || options->learning_rate >= 0 || options->schedule ||
-           options->weight_decay >= 0 || clips(options) || options->accumulate;
+           options->weight_decay >= 0 || clips(options) || options->accumulate ||
+           options->ema_momentum >= 0 || options->ema_overwrite_frequency;
+}
+
+static iso_status set_average(const iso_train_options *options, iso_optimizer *optimizer)
+{
+    if (options->ema_momentum >= 0) {
+        optimizer->use_ema = true;
+        optimizer->ema_momentum = options->ema_momentum;
+    }
+    if (options->ema_overwrite_frequency && !optimizer->use_ema)
+        return iso_error(ISO_INVALID,
+                         "--ema-overwrite-frequency needs --ema-momentum: there are no averages");
+    if (options->ema_overwrite_frequency)
+        optimizer->ema_overwrite_frequency = (int)options->ema_overwrite_frequency;
+    if (options->swap_ema_weights && !optimizer->use_ema)
+        return iso_error(ISO_INVALID, "--swap-ema-weights needs --ema-momentum: there are no averages");
+    return ISO_OK;
 }
 
 static iso_status make_optimizer(const iso_train_options *options, iso_optimizer *result)
@@ -44,6 +61,7 @@ static iso_status make_optimizer(const iso_train_options *options, iso_optimizer
     }
     if (options->accumulate)
         optimizer.accumulation = (int)options->accumulate;
+    ISO_TRY(set_average(options, &optimizer));
     if (replaces_optimizer(options)) {
         ISO_TRY(iso_compile_options_check_optimizer(&(iso_compile_options){.optimizer = optimizer}));
         ISO_TRY(iso_optimizer_check(&optimizer));
@@ -51,35 +69,6 @@ static iso_status make_optimizer(const iso_train_options *options, iso_optimizer
     *result = optimizer;
 done:
     return status;
-}
-
-static int count_listed(const char *text)
-{
-    int count = 1;
-    for (; *text; text++)
-        count += text[0] == ',' && text[1];
-    return count;
-}
-
-/* "accuracy,mse": each is logged under the name that the option gives. */
-static iso_status read_metrics(const char *text, iso_metric *metrics, const char **names)
-{
-    char name[64];
-    int count = 0;
-    for (const char *at = text; *at;) {
-        size_t length = strcspn(at, ",");
-        if (count == ISO_MAX_METRICS)
-            return iso_error(ISO_INVALID, "--metrics '%s': %d metrics, at most %d are possible", text,
-                             count_listed(text), ISO_MAX_METRICS);
-        snprintf(name, sizeof name, "%.*s", (int)length, at);
-        iso_status status = iso_metric_find(name, &metrics[count]);
-        if (status != ISO_OK)
-            return iso_error_prefix(status, "--metrics '%s': ", text);
-        names[count] = iso_metric_spelling(metrics[count], name);
-        count++;
-        at += length + (at[length] == ',');
-    }
-    return ISO_OK;
 }
 
 /* One loss for every output, without settings of another loss. */
@@ -135,7 +124,9 @@ static iso_status replace_metrics(const char *text, iso_compile_options *compile
     iso_compile_set_common(compile, &common);
     for (int i = 0; i < ISO_MAX_MODEL_OUTPUTS; i++)
         remove_metrics(&compile->outputs[i]);
-    return strcmp(text, "none") == 0 ? ISO_OK : read_metrics(text, compile->metrics, compile->metric_names);
+    return strcmp(text, "none") == 0
+               ? ISO_OK
+               : iso_metrics_parse(text, compile->metrics, compile->metric_names, compile->metric_settings);
 }
 
 iso_status iso_compile_options_check(const iso_train_options *options, const iso_compile_options *compile)

@@ -58,6 +58,8 @@ iso_status iso_schedule_parse(const char *text, iso_schedule *schedule)
         return iso_error_prefix(status, "--schedule '%s': ", text);
     const iso_schedule_rule *rule = (const iso_schedule_rule *)(const void *)row;
     read.kind = rule->kind;
+    for (const iso_setting *s = rule->row.setting; s && s->name; s++)
+        iso_setting_set(s, &read, s->fallback);
     if (rule->piecewise)
         status = read_piecewise(text, rest, &read);
     else /* all settings but the first, which is the optimizer's learning rate */

@@ -14,11 +14,11 @@
 /* ---- options ---- */
 
 static const char *const shared[] = {
-    "model",       "classes",     "mesh",      "devices",       "layout",     "strict-layouts",
-    "zero",        "batch-size",  "optimizer", "learning-rate", "schedule",   "weight-decay",
-    "clip-norm",   "loss",        "metrics",   "precision",     "clip-value", "global-clip-norm",
-    "layout-file", "seed",        "threads",   "verbose",       "backend",    "accumulate",
-    "tf32",        "collectives",
+    "model",       "classes",     "mesh",         "devices",       "layout",     "strict-layouts",
+    "zero",        "batch-size",  "optimizer",    "learning-rate", "schedule",   "weight-decay",
+    "clip-norm",   "loss",        "metrics",      "precision",     "clip-value", "global-clip-norm",
+    "layout-file", "seed",        "threads",      "verbose",       "backend",    "accumulate",
+    "tf32",        "collectives", "ema-momentum",
 };
 
 /* By iso_device_exchange. */

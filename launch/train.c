@@ -81,7 +81,7 @@ static iso_status fit(iso_context *ctx, const iso_train_options *options, run_st
     return iso_fit(run->named.model, run->sources.training, .epochs = (int)options->epochs,
                    .validation = run->sources.validation, .callbacks = callbacks,
                    .steps_per_epoch = options->steps_per_epoch, .resume_file = from,
-                   .check_replicas = options->check_replicas,
+                   .check_replicas = options->check_replicas, .swap_ema_weights = options->swap_ema_weights,
                    .verbose = options->verbose ? (int)options->verbose : ISO_ZERO);
 }
 

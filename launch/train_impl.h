@@ -30,6 +30,10 @@ iso_status iso_overwrites_check(const iso_train_options *options);
 /* The same for one more output, which may replace no input. Local. */
 iso_status iso_overwrite_check(const iso_train_options *options, const char *option, const char *path);
 
+/* Metrics from text, each with the settings of its row by Keras's names: "accuracy,top_k(k=3),auc(curve=PR)". names
+ * get the names as spelled. The arrays have ISO_MAX_METRICS members. ISO_INVALID names what is wrong. Local. */
+iso_status iso_metrics_parse(const char *text, iso_metric *metrics, const char **names,
+                             iso_metric_settings *settings);
 /* Replaces a model's own optimizer, loss and metrics by those that options set. Local. */
 iso_status iso_compile_options_replace(const iso_train_options *options, iso_compile_options *compile);
 /* ISO_INVALID if neither the model nor the options have a loss. */

@@ -125,9 +125,17 @@ static const iso_argument table[] = {
         accumulate, "accumulate", "N", 1, 0x1p31 - 1,
         "the weights change every N steps, by the mean of their gradients; schedules count all steps, as in "
         "Keras; default: the optimizer's own"),
+    REAL(ema_momentum, "ema-momentum", "R", 0, 1,
+         "keeps the exponential moving average of the weights, which they are set to at the end of training "
+         "(Keras's use_ema); default: the optimizer's own"),
+    COUNT(ema_overwrite_frequency, "ema-overwrite-frequency", "N", 1, 0x1p31 - 1,
+          "with such averages: the weights are also set to them every N updates"),
+    FLAG(swap_ema_weights, "swap-ema-weights",
+         "with such averages: validation sees them instead of the weights (Keras's SwapEMAWeights)"),
     NAMES(loss, "loss", "NAME", losses, "the loss that is minimized; default: the model's own"),
     NAMES(metrics, "metrics", "NAME,...", metrics,
-          "the metrics that are reported; default: the model's own; none: no metrics"),
+          "the metrics that are reported, perhaps with settings by Keras's names, sets as 0+2: "
+          "'accuracy,top_k(k=3)'; default: the model's own; none: no metrics"),
     CHOICE(precision, "precision", "TYPE", precisions,
            "default float32, or the policies of a .keras file's layers; with mixed_bfloat16 layers compute "
            "in bfloat16, and variables, losses "
@@ -425,6 +433,7 @@ iso_train_options iso_train_options_default(void)
                                .clip_norm = -1,
                                .global_clip_norm = -1,
                                .clip_value = -1,
+                               .ema_momentum = -1,
                                .seed = ISO_DEFAULT_SEED,
                                .verbose = 1,
                                .timeout = ISO_DEFAULT_TIMEOUT,

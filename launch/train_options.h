@@ -34,6 +34,9 @@ typedef struct iso_train_options {
     const char *optimizer, *schedule, *loss, *metrics;
     double learning_rate, weight_decay, clip_norm, global_clip_norm, clip_value; /* -1: not given */
     int64_t accumulate;                                                          /* 0: not given */
+    double ema_momentum;                                                         /* -1: not given */
+    int64_t ema_overwrite_frequency;                                             /* 0: not given */
+    bool swap_ema_weights;
     iso_schedule decay;    /* from `schedule`, which names its kind; .initial is not filled */
     const char *precision; /* NULL: float32, or what a .keras file says */
     bool check_data;

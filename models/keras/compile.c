@@ -107,10 +107,10 @@ static void read_common(const iso_layer_config *config, iso_optimizer *optimizer
     optimizer->global_clip_norm = number(config, "global_clipnorm", 0);
     optimizer->clip_value = number(config, "clipvalue", 0);
     optimizer->accumulation = (int)steps(config, "gradient_accumulation_steps");
-    if (number(config, "use_ema", 0) != 0)
-        config->refuse(config, "use_ema", "false");
-    number(config, "ema_momentum", 0); /* these have no meaning without use_ema */
-    number(config, "ema_overwrite_frequency", 0);
+    optimizer->use_ema = number(config, "use_ema", 0) != 0;
+    optimizer->ema_momentum = number(config, "ema_momentum", 0.99);
+    optimizer->loss_scale_factor = number(config, "loss_scale_factor", 0);
+    optimizer->ema_overwrite_frequency = (int)steps(config, "ema_overwrite_frequency");
 }
 
 static iso_status unknown_optimizer(const iso_keras_reader *reader, const char *type)

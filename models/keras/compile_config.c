@@ -44,11 +44,13 @@ static json_t *common_settings(const iso_optimizer *o, const iso_optimizer_rule 
         o->schedule.kind == ISO_SCHEDULE_CONSTANT ? json_real(o->learning_rate) : schedule_json(&o->schedule);
     /* a number is required if the default is not 0 */
     json_t *decay = rule->weight_decay != 0 ? json_real(o->weight_decay) : number_or_null(o->weight_decay);
-    return json_pack("{s: s, s: o, s: o, s: o, s: o, s: o, s: b, s: f, s: n, s: n, s: o}", "name", name,
+    return json_pack("{s: s, s: o, s: o, s: o, s: o, s: o, s: b, s: f, s: o, s: o, s: o}", "name", name,
                      "learning_rate", rate, "weight_decay", decay, "clipnorm", number_or_null(o->clip_norm),
                      "global_clipnorm", number_or_null(o->global_clip_norm), "clipvalue",
-                     number_or_null(o->clip_value), "use_ema", 0, "ema_momentum", 0.99,
-                     "ema_overwrite_frequency", "loss_scale_factor", "gradient_accumulation_steps",
+                     number_or_null(o->clip_value), "use_ema", o->use_ema, "ema_momentum",
+                     o->use_ema ? o->ema_momentum : 0.99, "ema_overwrite_frequency",
+                     o->ema_overwrite_frequency ? json_integer(o->ema_overwrite_frequency) : json_null(),
+                     "loss_scale_factor", number_or_null(o->loss_scale_factor), "gradient_accumulation_steps",
                      o->accumulation > 1 ? json_integer(o->accumulation) : json_null());
 }
 

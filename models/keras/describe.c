@@ -296,7 +296,9 @@ static iso_status check_activation(const char *layer, const json_t *config)
     const char *name = json_string_value(json_object_get(config, "activation"));
     const iso_descriptor *row = name ? iso_descriptor_of(iso_activations, name) : NULL;
     if (row && ((const iso_activation_type *)row)->not_saved)
-        return iso_error(ISO_INVALID, "layer '%s' has the activation %s, which Keras's files cannot hold",
+        return iso_error(ISO_INVALID,
+                         "layer '%s' has the activation %s, which Keras's files cannot hold; they hold "
+                         "iso_gelu(y, true) of the output of a layer without activation",
                          layer, name);
     return ISO_OK;
 }

@@ -69,6 +69,7 @@ typedef struct iso_prelu_options {
     double alpha_l1, alpha_l2;
     const char *alpha_layout;
     const char *name;
+    iso_weight_constraint alpha_constraint; /* applied after each update */
 } iso_prelu_options;
 ISO_API iso_tensor *iso_prelu_with(const iso_prelu_options *options, size_t size);
 #define iso_prelu(...) iso_prelu_with(ISO_OPTIONS(iso_prelu_options, __VA_ARGS__))

@@ -160,6 +160,7 @@ static iso_tensor *weight(const attention *a, const char *product, bool bias, co
                             .default_value = bias ? ISO_INIT_ZEROS : ISO_INIT_GLOROT_UNIFORM,
                             .l1 = bias ? o->bias_l1 : o->kernel_l1,
                             .l2 = bias ? o->bias_l2 : o->kernel_l2,
+                            .constraint = bias ? o->bias_constraint : o->kernel_constraint,
                             .layout = layout};
     iso_tensor *value = iso_layer_weight(a->layer, &form, shape);
     iso_text_free(&what);
@@ -394,12 +395,14 @@ static void attention_note(iso_layer *layer, const attention *a)
                                    .initializer = o->kernel_initializer,
                                    .default_value = ISO_INIT_GLOROT_UNIFORM,
                                    .l1 = o->kernel_l1,
-                                   .l2 = o->kernel_l2};
+                                   .l2 = o->kernel_l2,
+                                   .constraint = o->kernel_constraint};
     iso_weight_form bias_form = {.what = "bias",
                                  .initializer = o->bias_initializer,
                                  .default_value = ISO_INIT_ZEROS,
                                  .l1 = o->bias_l1,
-                                 .l2 = o->bias_l2};
+                                 .l2 = o->bias_l2,
+                                 .constraint = o->bias_constraint};
     note_sizes(layer, a);
     iso_layer_note_real(layer, "dropout", o->dropout);
     iso_layer_note_flag(layer, "use_bias", !o->no_bias);
@@ -550,7 +553,9 @@ iso_tensor *iso_grouped_query_attention_with(const iso_grouped_query_attention_o
                                                       .qk_norm = o.qk_norm,
                                                       .qk_norm_epsilon = o.qk_norm_epsilon,
                                                       .no_output_bias = o.no_output_bias,
-                                                      .rope_attention_factor = o.rope_attention_factor};
+                                                      .rope_attention_factor = o.rope_attention_factor,
+                                                      .kernel_constraint = o.kernel_constraint,
+                                                      .bias_constraint = o.bias_constraint};
     return build_layer(&grouped, &options, o.num_key_value_heads);
 }
 

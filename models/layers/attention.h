@@ -55,6 +55,7 @@ typedef struct iso_multi_head_attention_options {
     /* YaRN's: the cosines and sines of rotary positions are multiplied by it, so the products of queries and keys by
      * its square; 1 */
     double rope_attention_factor;
+    iso_weight_constraint kernel_constraint, bias_constraint; /* applied after each update */
 } iso_multi_head_attention_options;
 ISO_API iso_tensor *iso_multi_head_attention_with(const iso_multi_head_attention_options *options,
                                                   size_t size);
@@ -90,7 +91,8 @@ typedef struct iso_grouped_query_attention_options {
     bool qk_norm;
     double qk_norm_epsilon; /* 1e-6 */
     bool no_output_bias;
-    double rope_attention_factor; /* 1 */
+    double rope_attention_factor;                             /* 1 */
+    iso_weight_constraint kernel_constraint, bias_constraint; /* applied after each update */
 } iso_grouped_query_attention_options;
 ISO_API iso_tensor *iso_grouped_query_attention_with(const iso_grouped_query_attention_options *options,
                                                      size_t size);

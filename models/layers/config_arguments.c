@@ -6,6 +6,7 @@
 
 #include "models/layers/layer_impl.h"
 #include "runtime/base/memory.h"
+#include "runtime/graph/constraints.h"
 #include "runtime/graph/initializers.h"
 
 void iso_config_refuse(const iso_layer_config *config, const char *key, const char *supported)
@@ -225,4 +226,43 @@ void iso_config_weight(const iso_layer_config *config, const char *what, iso_ini
     *initializer = iso_config_initializer(config, key);
     snprintf(key, sizeof key, "%s_regularizer", what);
     read_penalty(config, key, l1, l2);
+}
+
+/* ---- constraints ---- */
+
+static bool refuse_constraint(const iso_layer_config *config, const char *key)
+{
+    iso_text supported = {0};
+    iso_descriptor_add_names(iso_constraints, true, &supported);
+    iso_config_refuse(config, key, iso_text_get(&supported));
+    iso_text_free(&supported);
+    return false;
+}
+
+/* The dimensions of a norm: a number, a list, or null for all. */
+static void read_axes(const iso_layer_config *config, iso_weight_constraint *constraint)
+{
+    int64_t axes[ISO_MAX_RANK];
+    int count = iso_config_counts(config, "axis", axes, ISO_MAX_RANK);
+    constraint->axis_count = count < ISO_MAX_RANK ? count : ISO_MAX_RANK;
+    constraint->all_axes = count == 0 && iso_config_given(config, "axis");
+    for (int i = 0; i < constraint->axis_count; i++)
+        constraint->axis[i] = (int)axes[i];
+}
+
+iso_weight_constraint iso_config_constraint(const iso_layer_config *config, const char *what)
+{
+    char key[64];
+    snprintf(key, sizeof key, "%s_constraint", what);
+    iso_weight_constraint constraint = {.kind = ISO_CONSTRAINT_NONE};
+    const iso_layer_config *object = config->object ? config->object(config, key) : NULL;
+    const char *name = object ? object->type : config->text(config, key);
+    if (!name || (!iso_constraint_find(name, &constraint.kind) && !refuse_constraint(config, key)))
+        return (iso_weight_constraint){.kind = ISO_CONSTRAINT_NONE};
+    const iso_constraint_type *type = iso_constraint_type_of(constraint.kind);
+    for (const iso_setting *s = type->row.setting; object && s && s->name; s++)
+        iso_setting_set(s, &constraint, iso_config_option(object, s->name));
+    if (object && type->norm)
+        read_axes(object, &constraint);
+    return constraint;
 }

@@ -55,6 +55,7 @@ typedef struct iso_dense_options {
     double kernel_l2, bias_l2;
     const char *kernel_layout, *bias_layout;
     const char *name;
+    iso_weight_constraint kernel_constraint, bias_constraint; /* applied after each update */
 } iso_dense_options;
 ISO_API iso_tensor *iso_dense_with(const iso_dense_options *options, size_t size);
 #define iso_dense(...) iso_dense_with(ISO_OPTIONS(iso_dense_options, __VA_ARGS__))
@@ -70,6 +71,7 @@ typedef struct iso_embedding_options {
     double embeddings_l1, embeddings_l2;
     const char *embeddings_layout;
     const char *name;
+    iso_weight_constraint embeddings_constraint; /* applied after each update */
 } iso_embedding_options;
 ISO_API iso_tensor *iso_embedding_with(const iso_embedding_options *options, size_t size);
 #define iso_embedding(...) iso_embedding_with(ISO_OPTIONS(iso_embedding_options, __VA_ARGS__))
@@ -92,6 +94,7 @@ typedef struct iso_reversible_embedding_options {
     double embeddings_l1, embeddings_l2;
     const char *embeddings_layout;
     const char *name;
+    iso_weight_constraint embeddings_constraint; /* applied after each update */
 } iso_reversible_embedding_options;
 ISO_API iso_tensor *iso_reversible_embedding_with(const iso_reversible_embedding_options *options,
                                                   size_t size);

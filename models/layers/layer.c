@@ -312,6 +312,8 @@ iso_tensor *iso_layer_weight(const iso_layer *layer, const iso_weight_form *form
     if (form->layout)
         iso_variable_set_layout(variable, form->layout);
     penalize(layer, form, variable);
+    if (form->constraint.kind != ISO_CONSTRAINT_NONE && !iso_graph_shares(layer->graph))
+        iso_variable_set_constraint(variable, iso_constrain(weight, &form->constraint));
     return iso_layer_cast(layer, weight);
 }
 

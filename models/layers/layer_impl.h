@@ -34,15 +34,17 @@ typedef struct iso_weight_form {
     iso_initializer initializer;
     iso_initializer_kind default_value; /* if none is chosen */
     double l1, l2;                      /* l1 * sum(|w|) + l2 * sum(w^2) is added to the graph's losses */
-    const char *layout;                 /* NULL: that of the layout map */
+    iso_weight_constraint constraint;
+    const char *layout;   /* NULL: that of the layout map */
     const char *argument; /* "depthwise" if Keras's arguments have another name than the variable; or NULL */
 } iso_weight_form;
 /* The form of a weight from the members of a layer's options: kernel_initializer, kernel_l1, kernel_l2,
- * kernel_layout. */
+ * kernel_constraint, kernel_layout. */
 #define ISO_WEIGHT_FORM(options, name, default_kind)                                                         \
     {                                                                                                        \
         .what = #name, .initializer = (options).name##_initializer, .default_value = default_kind,           \
-        .l1 = (options).name##_l1, .l2 = (options).name##_l2, .layout = (options).name##_layout              \
+        .l1 = (options).name##_l1, .l2 = (options).name##_l2, .constraint = (options).name##_constraint,     \
+        .layout = (options).name##_layout                                                                    \
     }
 
 /* Declares `options` as a copy of the caller's; members that the caller's version did not have are zero. */
@@ -107,7 +109,7 @@ void iso_layer_note_part(iso_layer *layer, const char *argument, const char *att
                          const iso_layer_record *part);
 /* An initializer as the object that Keras writes. */
 void iso_layer_note_initializer(iso_layer *layer, const char *key, const iso_initializer *initializer);
-/* Both for a weight: "<what>_initializer", "<what>_regularizer". */
+/* All of a weight: "<what>_initializer", "<what>_regularizer", and "<what>_constraint" if it has one. */
 void iso_layer_note_weight(iso_layer *layer, const iso_weight_form *form);
 /* An argument of the call, by name; returns it, so that items can be added to a list. */
 iso_attribute *iso_layer_note_call(iso_layer *layer, iso_attribute value);
@@ -188,9 +190,12 @@ iso_initializer iso_config_initializer(const iso_layer_config *config, const cha
 /* Both for a weight: "<what>_initializer", "<what>_regularizer". */
 void iso_config_weight(const iso_layer_config *config, const char *what, iso_initializer *initializer,
                        double *l1, double *l2);
+/* "<what>_constraint". */
+iso_weight_constraint iso_config_constraint(const iso_layer_config *config, const char *what);
 #define ISO_CONFIG_WEIGHT(options, config, name)                                                             \
-    iso_config_weight(config, #name, &(options)->name##_initializer, &(options)->name##_l1,                  \
-                      &(options)->name##_l2)
+    (iso_config_weight(config, #name, &(options)->name##_initializer, &(options)->name##_l1,                 \
+                       &(options)->name##_l2),                                                               \
+     (options)->name##_constraint = iso_config_constraint(config, #name))
 /* The argument "activation", a name or a layer with settings; anything else is an error. */
 iso_activation_kind iso_config_activation(const iso_layer_config *config, iso_graph *graph,
                                           iso_activation_numbers *numbers);

@@ -27,6 +27,7 @@ typedef struct iso_batch_norm_options {
     double gamma_l1, beta_l1, gamma_l2, beta_l2;
     const char *gamma_layout, *beta_layout, *moving_mean_layout, *moving_variance_layout;
     const char *name;
+    iso_weight_constraint gamma_constraint, beta_constraint; /* applied after each update */
 } iso_batch_norm_options;
 ISO_API iso_tensor *iso_batch_norm_with(const iso_batch_norm_options *options, size_t size);
 #define iso_batch_norm(...) iso_batch_norm_with(ISO_OPTIONS(iso_batch_norm_options, __VA_ARGS__))
@@ -45,6 +46,7 @@ typedef struct iso_layer_norm_options {
     double gamma_l1, beta_l1, gamma_l2, beta_l2;
     const char *gamma_layout, *beta_layout;
     const char *name;
+    iso_weight_constraint gamma_constraint, beta_constraint; /* applied after each update */
 } iso_layer_norm_options;
 ISO_API iso_tensor *iso_layer_norm_with(const iso_layer_norm_options *options, size_t size);
 #define iso_layer_norm(...) iso_layer_norm_with(ISO_OPTIONS(iso_layer_norm_options, __VA_ARGS__))
@@ -76,6 +78,7 @@ typedef struct iso_group_norm_options {
     double gamma_l1, beta_l1, gamma_l2, beta_l2;
     const char *gamma_layout, *beta_layout;
     const char *name;
+    iso_weight_constraint gamma_constraint, beta_constraint; /* applied after each update */
 } iso_group_norm_options;
 ISO_API iso_tensor *iso_group_norm_with(const iso_group_norm_options *options, size_t size);
 #define iso_group_norm(...) iso_group_norm_with(ISO_OPTIONS(iso_group_norm_options, __VA_ARGS__))

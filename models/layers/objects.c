@@ -1,8 +1,9 @@
-/* Initializers and regularizers as the objects that Keras writes into a layer's config. */
+/* Initializers, regularizers and constraints as the objects that Keras writes into a layer's config. */
 #include <stdio.h>
 #include <string.h>
 
 #include "models/layers/layer_impl.h"
+#include "runtime/graph/constraints.h"
 #include "runtime/graph/initializers.h"
 
 /* An initializer's arguments, Keras's defaults filled in. */
@@ -49,6 +50,31 @@ static void note_penalty(iso_layer *layer, const char *key, double l1, double l2
         iso_layer_note_real(&config, "l2", l2);
 }
 
+static void note_axes(iso_layer *config, const iso_weight_constraint *constraint)
+{
+    int64_t axes[ISO_MAX_RANK] = {0};
+    int count = 0;
+    for (; count < constraint->axis_count && count < ISO_MAX_RANK; count++)
+        axes[count] = constraint->axis[count];
+    iso_layer_note_integers(config, "axis", axes, count);
+}
+
+static void note_constraint(iso_layer *layer, const char *key, const iso_weight_constraint *constraint)
+{
+    const iso_constraint_type *type = iso_constraint_type_of(constraint->kind);
+    if (!type) /* iso_constrain reports the error */
+        return;
+    iso_layer config = iso_layer_note_object(layer, key, "keras.constraints", type->row.keras);
+    for (const iso_setting *s = type->row.setting; s && s->name; s++)
+        iso_layer_note_real(&config, s->name, iso_setting_option(s, constraint));
+    if (type->norm && constraint->all_axes)
+        iso_layer_note_none(&config, "axis");
+    else if (type->norm && constraint->axis_count > 1)
+        note_axes(&config, constraint);
+    else if (type->norm)
+        iso_layer_note_integer(&config, "axis", constraint->axis_count ? constraint->axis[0] : 0);
+}
+
 void iso_layer_note_weight(iso_layer *layer, const iso_weight_form *form)
 {
     char key[64];
@@ -60,4 +86,7 @@ void iso_layer_note_weight(iso_layer *layer, const iso_weight_form *form)
     iso_layer_note_initializer(layer, iso_graph_keep_text(layer->graph, key), &initializer);
     snprintf(key, sizeof key, "%s_regularizer", argument);
     note_penalty(layer, iso_graph_keep_text(layer->graph, key), form->l1, form->l2);
+    snprintf(key, sizeof key, "%s_constraint", argument);
+    if (form->constraint.kind != ISO_CONSTRAINT_NONE)
+        note_constraint(layer, iso_graph_keep_text(layer->graph, key), &form->constraint);
 }

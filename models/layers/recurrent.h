@@ -43,6 +43,8 @@ typedef struct iso_recurrent_options {
     double kernel_l2, recurrent_l2, bias_l2;
     const char *kernel_layout, *recurrent_layout, *bias_layout;
     const char *name;
+    iso_weight_constraint kernel_constraint, recurrent_constraint,
+        bias_constraint; /* applied after each update */
 } iso_recurrent_options;
 
 ISO_API iso_tensor *iso_lstm_with(const iso_recurrent_options *options, size_t size);

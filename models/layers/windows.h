@@ -37,6 +37,7 @@ typedef struct iso_conv2d_options {
     double kernel_l1, bias_l1, kernel_l2, bias_l2;
     const char *kernel_layout, *bias_layout;
     const char *name;
+    iso_weight_constraint kernel_constraint, bias_constraint; /* applied after each update */
 } iso_conv2d_options;
 ISO_API iso_tensor *iso_conv2d_with(const iso_conv2d_options *options, size_t size);
 #define iso_conv2d(...) iso_conv2d_with(ISO_OPTIONS(iso_conv2d_options, __VA_ARGS__))
@@ -60,6 +61,7 @@ typedef struct iso_conv1d_options {
     double kernel_l1, bias_l1, kernel_l2, bias_l2;
     const char *kernel_layout, *bias_layout;
     const char *name;
+    iso_weight_constraint kernel_constraint, bias_constraint; /* applied after each update */
 } iso_conv1d_options;
 ISO_API iso_tensor *iso_conv1d_with(const iso_conv1d_options *options, size_t size);
 #define iso_conv1d(...) iso_conv1d_with(ISO_OPTIONS(iso_conv1d_options, __VA_ARGS__))
@@ -85,6 +87,7 @@ typedef struct iso_depthwise_conv2d_options {
     double depthwise_l1, bias_l1, depthwise_l2, bias_l2;
     const char *depthwise_layout, *bias_layout;
     const char *name;
+    iso_weight_constraint depthwise_constraint, bias_constraint; /* applied after each update */
 } iso_depthwise_conv2d_options;
 ISO_API iso_tensor *iso_depthwise_conv2d_with(const iso_depthwise_conv2d_options *options, size_t size);
 #define iso_depthwise_conv2d(...)                                                                            \
@@ -113,6 +116,8 @@ typedef struct iso_separable_conv2d_options {
     double depthwise_l1, pointwise_l1, bias_l1, depthwise_l2, pointwise_l2, bias_l2;
     const char *depthwise_layout, *pointwise_layout, *bias_layout;
     const char *name;
+    iso_weight_constraint depthwise_constraint, pointwise_constraint,
+        bias_constraint; /* applied after each update */
 } iso_separable_conv2d_options;
 ISO_API iso_tensor *iso_separable_conv2d_with(const iso_separable_conv2d_options *options, size_t size);
 #define iso_separable_conv2d(...)                                                                            \
@@ -146,6 +151,7 @@ typedef struct iso_conv2d_transpose_options {
     double kernel_l1, bias_l1, kernel_l2, bias_l2;
     const char *kernel_layout, *bias_layout;
     const char *name;
+    iso_weight_constraint kernel_constraint, bias_constraint; /* applied after each update */
 } iso_conv2d_transpose_options;
 ISO_API iso_tensor *iso_conv2d_transpose_with(const iso_conv2d_transpose_options *options, size_t size);
 #define iso_conv2d_transpose(...)                                                                            \
@@ -171,6 +177,7 @@ typedef struct iso_conv1d_transpose_options {
     double kernel_l1, bias_l1, kernel_l2, bias_l2;
     const char *kernel_layout, *bias_layout;
     const char *name;
+    iso_weight_constraint kernel_constraint, bias_constraint; /* applied after each update */
 } iso_conv1d_transpose_options;
 ISO_API iso_tensor *iso_conv1d_transpose_with(const iso_conv1d_transpose_options *options, size_t size);
 #define iso_conv1d_transpose(...)                                                                            \
@@ -198,6 +205,7 @@ typedef struct iso_conv3d_options {
     double kernel_l1, bias_l1, kernel_l2, bias_l2;
     const char *kernel_layout, *bias_layout;
     const char *name;
+    iso_weight_constraint kernel_constraint, bias_constraint; /* applied after each update */
 } iso_conv3d_options;
 ISO_API iso_tensor *iso_conv3d_with(const iso_conv3d_options *options, size_t size);
 #define iso_conv3d(...) iso_conv3d_with(ISO_OPTIONS(iso_conv3d_options, __VA_ARGS__))
@@ -225,6 +233,7 @@ typedef struct iso_conv3d_transpose_options {
     double kernel_l1, bias_l1, kernel_l2, bias_l2;
     const char *kernel_layout, *bias_layout;
     const char *name;
+    iso_weight_constraint kernel_constraint, bias_constraint; /* applied after each update */
 } iso_conv3d_transpose_options;
 ISO_API iso_tensor *iso_conv3d_transpose_with(const iso_conv3d_transpose_options *options, size_t size);
 #define iso_conv3d_transpose(...)                                                                            \

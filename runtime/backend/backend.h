@@ -32,23 +32,30 @@ iso_array iso_operand_of(const struct iso_op *op, iso_array array);
  * weights w and its slots in place from the summed gradient g, by hyper of iso_rates. */
 typedef void (*iso_rule_run)(int64_t n, void *w, void *const *slots, const void *g, const double *hyper);
 
-/* The rates of an optimizer's rule in a step. */
+/* The rates of a rule in a step. */
 typedef struct iso_rates {
     bool apply; /* false: the step only accumulates gradients */
     double hyper[ISO_MAX_HYPER];
 } iso_rates;
 
-/* rates = those after *iteration completed steps at the learning rate *rate (iso_optimizer_prepare). */
+/* Those of an optimizer: of its rule, and of the kernel of averages, which runs after it. */
+typedef struct iso_step_rates {
+    iso_rates update, average;
+} iso_step_rates;
+
+/* rates = those after *iteration completed steps at the learning rate *rate (iso_optimizer_prepare,
+ * iso_optimizer_prepare_average). */
 typedef struct iso_rates_call {
     const struct iso_optimizer_rule *rule;
     const struct iso_optimizer *optimizer;
     iso_dtype dtype;
     const int64_t *iteration;
     const double *rate;
-    iso_rates *rates;
+    iso_step_rates *rates;
 } iso_rates_call;
 
-/* Elements of one variable: weights, the optimizer's slots for them, and their summed gradient. */
+/* Elements of one variable: weights, the optimizer's slots for them, and their summed gradient. A kernel may load a
+ * gradient that its rule does not use. */
 typedef struct iso_optimizer_run {
     int64_t count;
     void *weights;

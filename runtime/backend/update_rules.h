@@ -14,7 +14,8 @@
 /* RULE(name, NAME): every rule that has a kernel. */
 #define ISO_RULES(RULE)                                                                                      \
     RULE(sgd, SGD)                                                                                           \
-    RULE(rmsprop, RMSPROP) RULE(adam, ADAM) RULE(adagrad, ADAGRAD) RULE(nadam, NADAM) RULE(lion, LION)
+    RULE(rmsprop, RMSPROP)                                                                                   \
+    RULE(adam, ADAM) RULE(adagrad, ADAGRAD) RULE(nadam, NADAM) RULE(lion, LION) RULE(average, AVERAGE)
 
 #define ISO_SGD_SETTINGS(T)                                                                                  \
     const T rate = (T)hyper[ISO_HYPER_RATE], decay = (T)hyper[ISO_HYPER_DECAY];                              \
@@ -117,6 +118,19 @@
         T x = w[i] - w[i] * decay, sum = m[i] * beta_1 + g[i] * rest_1;                                      \
         w[i] = x - (sum > 0 ? rate : sum < 0 ? -rate : sum);                                                 \
         m[i] = m[i] * beta_2 + g[i] * rest_2;                                                                \
+    }
+
+/* ISO_AVERAGE_KERNEL, which has no gradient. */
+#define ISO_AVERAGE_SETTINGS(T)                                                                              \
+    const T momentum = (T)hyper[ISO_HYPER_MOMENTUM], rest = 1 - momentum;                                    \
+    const bool overwrites = hyper[ISO_HYPER_OVERWRITE] != 0;                                                 \
+    T *w = (T *)weights, *a = (T *)slots[0];                                                                 \
+    (void)gradient;
+#define ISO_AVERAGE_ELEMENT(T, SQRT)                                                                         \
+    {                                                                                                        \
+        a[i] = momentum * a[i] + rest * w[i];                                                                \
+        if (overwrites)                                                                                      \
+            w[i] = a[i];                                                                                     \
     }
 
 #endif

@@ -129,6 +129,25 @@ typedef struct iso_initializer {
     iso_stft stft;
 } iso_initializer;
 
+/* Keras's constraints (keras/src/constraints), which a weight meets after each update of an optimizer. A norm is the
+ * root of the sum of squares along `axis`: for a Dense kernel [in, out] and its first axis, that of the weights of
+ * each unit. Zero means Keras's default. */
+typedef enum iso_constraint_kind {
+    ISO_CONSTRAINT_NONE = 0,
+    ISO_CONSTRAINT_MAX_NORM,  /* norms are at most max_value (2) */
+    ISO_CONSTRAINT_NON_NEG,   /* negative weights become 0 */
+    ISO_CONSTRAINT_UNIT_NORM, /* norms become 1 */
+    ISO_CONSTRAINT_MIN_MAX_NORM, /* norms go to [min_value (0), max_value (1)], by the share `rate` (1) of the way */
+} iso_constraint_kind;
+
+typedef struct iso_weight_constraint {
+    iso_constraint_kind kind;
+    double min_value, max_value, rate;
+    int axis[ISO_MAX_RANK],
+        axis_count; /* of the variable (negative: from the end); axis_count 0: its first one */
+    bool all_axes;  /* one norm of all elements: Keras's axis=None */
+} iso_weight_constraint;
+
 /* Creates a variable with a path such as "dense/kernel" (in a block, the block's path is prepended). Its
  * initial value depends on the graph's seed, the path and the global index of each element. Two variables
  * of one path are an error. */
@@ -139,6 +158,13 @@ ISO_API iso_variable *iso_variable_create(iso_graph *graph, const char *path, is
  * setting another layout is an error: the layout stays as it is, the next collective call on the graph or
  * its model returns the error on every rank and does nothing else, and the calls after it work as before. */
 ISO_API void iso_variable_set_layout(iso_variable *variable, const char *layout);
+/* x under a constraint, for a norm x * (desired norm / (1e-7 + norm)). Norms are computed in float64. An error of the
+ * graph: an axis that x does not have, or a value that is negative or not finite. */
+ISO_API iso_tensor *iso_constrain(iso_tensor *x, const iso_weight_constraint *constraint);
+/* Sets what becomes of a variable after each step of a function that updates it by an optimizer: `value`, a tensor of
+ * the variable's type and shape that is computed from variables alone, which have their new values (iso_constrain of
+ * iso_variable_value, or ops of your own). Before a function with the variable is made. */
+ISO_API void iso_variable_set_constraint(iso_variable *variable, iso_tensor *value);
 /* The variable's value at the beginning of a step, as a tensor. */
 ISO_API iso_tensor *iso_variable_value(iso_variable *variable);
 ISO_API const char *iso_variable_path(const iso_variable *variable);

@@ -21,6 +21,7 @@ struct iso_variable {
     bool allocated;               /* a function has given it memory on the slots */
     const char *layout;           /* its own, as text; NULL: given by the distribution */
     iso_tensor *value;            /* output of its variable op */
+    iso_tensor *constraint;       /* its value after an optimizer's update; NULL: what the update made */
     const iso_variable *gathers;  /* accumulates the gradients of this one over steps; or NULL */
 };
 

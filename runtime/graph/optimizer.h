@@ -21,9 +21,12 @@ typedef enum iso_schedule_kind {
     ISO_SCHEDULE_EXPONENTIAL,
     ISO_SCHEDULE_COSINE,
     ISO_SCHEDULE_PIECEWISE,
+    ISO_SCHEDULE_POLYNOMIAL,
+    ISO_SCHEDULE_INVERSE_TIME,
+    ISO_SCHEDULE_COSINE_RESTARTS,
 } iso_schedule_kind;
 
-/* Keras's ExponentialDecay, CosineDecay and PiecewiseConstantDecay over the optimizer's iterations. */
+/* Keras's schedules over the optimizer's iterations; members that a kind does not use are 0. */
 typedef struct iso_schedule {
     iso_schedule_kind kind;
     double initial, rate, alpha, warmup_target; /* warmup_target 0: none */
@@ -32,6 +35,8 @@ typedef struct iso_schedule {
     int n_boundaries;
     int64_t boundaries[ISO_MAX_PIECES];
     double value[ISO_MAX_PIECES + 1];
+    double end, power, t_mul, m_mul;
+    bool cycle;
 } iso_schedule;
 
 /* Plain data: an optimizer and its settings, all filled in (by iso_adam() and the others). */
@@ -45,6 +50,10 @@ typedef struct iso_optimizer {
                              lent; NULL: none */
     double clip_norm, global_clip_norm, clip_value; /* 0: off; at most one */
     int accumulation;                               /* gradient accumulation steps; 0 or 1: none */
+    bool use_ema; /* keeps the exponential moving average of each variable, a slot named "average" */
+    double ema_momentum;
+    int ema_overwrite_frequency; /* 0: the weights are overwritten at the end of a fit only */
+    double loss_scale_factor;    /* 0: none */
 } iso_optimizer;
 
 /* Options of every optimizer.
@@ -54,13 +63,22 @@ typedef struct iso_optimizer {
  *     ("bias,gamma"); lent
  *   clip_norm (of each variable's gradient), global_clip_norm (of all together), clip_value (of each
  *     element): at most one
- *   accumulation: the number of steps whose gradients are averaged before each update */
+ *   accumulation: the number of steps whose gradients are averaged before each update
+ *   use_ema: after each step, average = ema_momentum * average + (1 - ema_momentum) * weight, beginning with the
+ *     weight after the first update; ema_momentum: in [0, 1], 0.99
+ *   ema_overwrite_frequency: the weights become the averages after every so many updates. iso_fit sets the weights
+ *     to the averages when it ends (iso_function_take_averages)
+ *   loss_scale_factor: gradients are those of the loss times this factor, and are then divided by it */
 #define ISO_OPTIMIZER_OPTIONS                                                                                \
     iso_schedule schedule;                                                                                   \
     double weight_decay;                                                                                     \
     const char *no_decay;                                                                                    \
     double clip_norm, global_clip_norm, clip_value;                                                          \
-    int accumulation
+    int accumulation;                                                                                        \
+    bool use_ema;                                                                                            \
+    double ema_momentum;                                                                                     \
+    int ema_overwrite_frequency;                                                                             \
+    double loss_scale_factor
 
 typedef struct iso_sgd_options {
     char begin_;
@@ -150,6 +168,48 @@ typedef struct iso_cosine_decay_options {
 } iso_cosine_decay_options;
 ISO_API iso_schedule iso_cosine_decay_with(const iso_cosine_decay_options *options, size_t size);
 #define iso_cosine_decay(...) iso_cosine_decay_with(ISO_OPTIONS(iso_cosine_decay_options, __VA_ARGS__))
+
+/* (initial - end) * (1 - iteration / decay_steps) ^ power + end, and end after decay_steps; with cycle, decay_steps
+ * is replaced by its first multiple that is not below the iteration. */
+typedef struct iso_polynomial_decay_options {
+    char begin_;
+    double initial_learning_rate;
+    int64_t decay_steps;
+    double end_learning_rate; /* 0.0001 */
+    double power;             /* 1 */
+    bool cycle;
+} iso_polynomial_decay_options;
+ISO_API iso_schedule iso_polynomial_decay_with(const iso_polynomial_decay_options *options, size_t size);
+#define iso_polynomial_decay(...)                                                                            \
+    iso_polynomial_decay_with(ISO_OPTIONS(iso_polynomial_decay_options, __VA_ARGS__))
+
+/* initial / (1 + rate * iteration / decay_steps); with staircase, the quotient is rounded down. */
+typedef struct iso_inverse_time_decay_options {
+    char begin_;
+    double initial_learning_rate;
+    int64_t decay_steps;
+    double decay_rate;
+    bool staircase;
+} iso_inverse_time_decay_options;
+ISO_API iso_schedule iso_inverse_time_decay_with(const iso_inverse_time_decay_options *options, size_t size);
+#define iso_inverse_time_decay(...)                                                                          \
+    iso_inverse_time_decay_with(ISO_OPTIONS(iso_inverse_time_decay_options, __VA_ARGS__))
+
+/* Halves of a cosine from the rate to alpha times the rate, one after the other (Loshchilov and Hutter 2016, arXiv
+ * 1608.03983): the first one takes first_decay_steps; each later one takes t_mul times the steps of the one before,
+ * and begins at m_mul times its rate. */
+typedef struct iso_cosine_decay_restarts_options {
+    char begin_;
+    double initial_learning_rate;
+    int64_t first_decay_steps;
+    double t_mul; /* 2; at least 1 */
+    double m_mul; /* 1 */
+    double alpha;
+} iso_cosine_decay_restarts_options;
+ISO_API iso_schedule iso_cosine_decay_restarts_with(const iso_cosine_decay_restarts_options *options,
+                                                    size_t size);
+#define iso_cosine_decay_restarts(...)                                                                       \
+    iso_cosine_decay_restarts_with(ISO_OPTIONS(iso_cosine_decay_restarts_options, __VA_ARGS__))
 
 /* values[i] up to and including iteration boundaries[i]; values[count] after the last one. count: at most
  * ISO_MAX_PIECES. */

@@ -143,6 +143,33 @@ void iso_variable_set_layout(iso_variable *variable, const char *layout)
         variable->layout = layout ? iso_graph_keep_text(variable->graph, layout) : NULL;
 }
 
+static bool may_be_constrained(const iso_variable *variable, const iso_tensor *value)
+{
+    char is[160], wanted[160];
+    iso_graph *graph = variable->graph;
+    if (variable->allocated)
+        iso_graph_fail(graph,
+                       "variable '%s': its constraint cannot be set after a function of the graph was made",
+                       variable->path);
+    else if (!iso_shape_equal(&variable->shape, &value->shape) || variable->dtype != value->dtype)
+        iso_graph_fail(graph, "the variable '%s' is %s of %s, its constraint makes it %s of %s",
+                       variable->path, iso_shape_text(&variable->shape, is, sizeof is),
+                       iso_dtype_name(variable->dtype), iso_shape_text(&value->shape, wanted, sizeof wanted),
+                       iso_dtype_name(value->dtype));
+    return graph->status == ISO_OK;
+}
+
+void iso_variable_set_constraint(iso_variable *variable, iso_tensor *value)
+{
+    bool missing = ISO_ANY_NULL(variable, value);
+    if (missing && (variable || value))
+        iso_null_in(variable ? variable->graph : value->graph);
+    if (missing)
+        return;
+    if (variable->graph->status == ISO_OK && iso_tensor_good(value) && may_be_constrained(variable, value))
+        variable->constraint = value;
+}
+
 iso_tensor *iso_variable_value(iso_variable *variable)
 {
     if (ISO_ANY_NULL(variable))

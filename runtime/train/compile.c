@@ -149,7 +149,7 @@ static bool same_optimizer(const compilation *c, const iso_compile_options *opti
     int was_over = was->accumulation > 1 ? was->accumulation : 1,
         is_over = is->accumulation > 1 ? is->accumulation : 1;
     return c->before.compiled && !options->reset_optimizer && strcmp(was->rule, is->rule) == 0 &&
-           was_over == is_over;
+           was_over == is_over && was->use_ema == is->use_ema;
 }
 
 /* Keeps the values of the loss functions' variables and, if `same`, of the optimizer's, except the learning

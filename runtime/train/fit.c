@@ -60,6 +60,8 @@ static iso_status fit_prepare(iso_training *t)
     ISO_TRY(iso_callbacks_check(t->callbacks));
     ISO_TRY(iso_model_check_data(t->model, t->data, "fit"));
     ISO_TRY(iso_model_check_trains(t->model));
+    if (t->options.swap_ema_weights && !t->model->optimizer.use_ema)
+        return iso_error(ISO_INVALID, "fit: swap_ema_weights needs an optimizer with use_ema");
     if (t->options.validation)
         ISO_TRY(iso_model_check_data(t->model, t->options.validation, "fit's validation"));
     ISO_TRY(iso_progress_create(t->ctx, &t->progress, .verbose = t->options.verbose));
@@ -104,6 +106,8 @@ static void describe_options(const iso_training *t, iso_text *text)
         iso_text_add(text, ", validation: %lld rows in batches of %lld",
                      (long long)iso_dataset_rows(o->validation),
                      (long long)iso_dataset_batch_size(o->validation));
+    if (o->swap_ema_weights)
+        iso_text_add(text, " of the averages");
     if (o->check_replicas)
         iso_text_add(text, ", replicas compared every %lld steps", (long long)o->check_replicas);
     if (o->resume || o->resume_file)
@@ -335,6 +339,18 @@ static iso_status run_steps(iso_training *t)
 
 /* ---- epochs ---- */
 
+/* With the option, validation sees the averages instead of the weights. */
+static iso_status swap_averages(const iso_training *t)
+{
+    return t->options.swap_ema_weights ? iso_function_swap_averages(t->model->training) : ISO_OK;
+}
+
+static iso_status swap_back(const iso_training *t, iso_status evaluated)
+{
+    iso_status status = swap_averages(t);
+    return status == ISO_OK ? evaluated : status;
+}
+
 /* end: the cursor after the last step of the epoch. If training is stopped here, the run that resumes there
  * validates again and ends the epoch. */
 static iso_status validate(iso_training *t, const iso_training_cursor *end)
@@ -342,8 +358,11 @@ static iso_status validate(iso_training *t, const iso_training_cursor *end)
     int count = t->model->n_values;
     if (!t->options.validation)
         return ISO_OK;
-    iso_status status =
-        iso_model_evaluate_all(t->model, t->options.validation, t->value + count, t->state.stop);
+    iso_status status = swap_averages(t);
+    if (status == ISO_OK)
+        status = iso_model_evaluate_all(t->model, t->options.validation, t->value + count, t->state.stop);
+    if (status == ISO_OK || status == ISO_INTERRUPTED)
+        status = swap_back(t, status);
     if (status == ISO_INTERRUPTED) {
         t->cursor = *end;
         return save_and_stop(t);
@@ -457,6 +476,8 @@ static iso_status fit_run(iso_training *t)
     while (t->cursor.epoch < t->options.epochs && !t->state.stop)
         ISO_TRY(run_epoch(t));
     ISO_TRY(iso_training_check_replicas(t)); /* the program may save the model now */
+    if (t->model->optimizer.use_ema)         /* as in Keras, before callbacks at the end */
+        ISO_TRY(iso_function_take_averages(t->model->training));
     ISO_TRY(call_and_agree(t, ISO_TRAIN_END));
 done:
     return iso_training_replica_error(t, status); /* in full: callbacks' errors are kept in part */

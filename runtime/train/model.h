@@ -181,6 +181,8 @@ typedef struct iso_fit_options {
                                hold: iso_graph_check_replicas. If they differ, fit returns ISO_FAILED at once,
                                no further checkpoint is written, and the message names the last good one. On
                                one host the chief warns that there is nothing to compare. 0: never */
+    bool swap_ema_weights;  /* with an optimizer that has use_ema: validation sees the averages instead of the
+                              weights, as with Keras's SwapEMAWeights() */
     iso_history **history;  /* if not NULL, receives losses and metrics (after an error, of the epochs before
                               it); owned by the caller */
 } iso_fit_options;

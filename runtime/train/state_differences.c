@@ -218,6 +218,17 @@ bool iso_state_has_other_rate(const json_t *state, const iso_training *t, double
     return true;
 }
 
+/* A file of an older version does not have all members of an object. */
+static bool is_as_before(json_t *theirs, const json_t *ours)
+{
+    const char *key;
+    json_t *value;
+    if (!json_is_object(theirs))
+        return json_equal(theirs, ours);
+    json_object_foreach(theirs, key, value) if (!json_equal(value, json_object_get(ours, key))) return false;
+    return true;
+}
+
 /* Settings are constants of the compiled functions, so the settings of this run apply. */
 static void compare_optimizers(const char *path, const json_t *state, const iso_training *t)
 {
@@ -226,8 +237,8 @@ static void compare_optimizers(const char *path, const json_t *state, const iso_
     const char *key;
     json_object_foreach(ours, key, value)
     {
-        const json_t *other = json_object_get(theirs, key);
-        if (!other || json_equal(other, value))
+        json_t *other = json_object_get(theirs, key);
+        if (!other || is_as_before(other, value))
             continue;
         if (json_is_number(value) && json_is_number(other))
             iso_warn("%s was written by a run whose optimizer has %s %g; it is %g from here on", path, key,

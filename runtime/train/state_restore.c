@@ -48,6 +48,20 @@ static iso_status check_accumulation(const json_t *state, const iso_model *model
                      theirs, ours > 1 ? ours : 1, theirs);
 }
 
+/* Averages are slots of the optimizer. */
+static iso_status check_averages(const json_t *state, const iso_model *model)
+{
+    const json_t *member = json_object_get(json_object_get(state, "optimizer"), "use_ema");
+    bool theirs = json_is_true(member), ours = model->optimizer.use_ema;
+    if (theirs == ours)
+        return ISO_OK;
+    return iso_error(ISO_INVALID,
+                     "it was written by a run whose optimizer has use_ema %s, this one has use_ema %s: only "
+                     "one of them has averages; resume with%s --ema-momentum, or begin another run with "
+                     "--weights",
+                     theirs ? "true" : "false", ours ? "true" : "false", theirs ? "" : "out");
+}
+
 /* The lists of variables of optimizers differ; with a schedule, the learning rate is none of them. */
 static iso_status check_optimizer(const json_t *state, const iso_model *model)
 {
@@ -93,8 +107,10 @@ static iso_status check_model(const json_t *state, iso_model *model)
     uint64_t theirs = iso_state_hexadecimal(state, "model"), ours;
     iso_status status;
     ISO_TRY(iso_model_hash(model, &ours));
-    if (theirs == ours)
-        return check_optimizer(state, model);
+    if (theirs == ours) {
+        ISO_TRY(check_optimizer(state, model));
+        return check_averages(state, model);
+    }
     ISO_TRY(check_accumulation(state, model));
     status = other_model(state, model, theirs, ours);
 done:

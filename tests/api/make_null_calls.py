@@ -29,6 +29,7 @@ POINTERS = {
     "iso_unfold_geometry *": "&f->unfold",
     "iso_attention_form *": "&f->attention",
     "iso_rotary_stretch *": "&f->stretch",
+    "iso_weight_constraint *": "&f->constraint",
     "iso_recurrence_form *": "&f->recurrence",
     "iso_optimizer *": "&f->optimizer",
     "iso_loss *": "&f->loss",

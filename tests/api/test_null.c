@@ -82,6 +82,7 @@ typedef struct fixture {
     iso_conv_geometry conv;
     iso_attention_form attention;
     iso_rotary_stretch stretch;
+    iso_weight_constraint constraint;
     iso_recurrence_form recurrence;
     iso_metric_settings metric_settings;
     iso_pool_geometry pool;

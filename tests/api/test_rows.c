@@ -288,7 +288,8 @@ static void add_table(iso_text *page, int which)
             if (strcmp(s->name, "learning_rate") != 0 && strcmp(s->name, "weight_decay") != 0)
                 iso_text_add(page, "%s `%s`", s == iso_optimizer_settings + 2 ? "" : ",",
                              iso_setting_keras(s));
-        iso_text_add(page, "; without them nothing is clipped or accumulated.\n");
+        iso_text_add(page, "; without them nothing is clipped, accumulated or averaged "
+                           "([averages of the weights](callbacks.md#averages-of-the-weights)).\n");
     }
 }
 
@@ -313,8 +314,8 @@ static void make_page(iso_text *page)
         "\n"
         "On the command line, `--schedule` takes the settings of a schedule except the initial learning "
         "rate, which is `--learning-rate`.\n`--weight-decay`, `--clip-norm`, `--global-clip-norm`, "
-        "`--clip-value` and `--accumulate` are settings of all optimizers.\nThe other settings are set in "
-        "C, or are read from a `.keras` file.\n");
+        "`--clip-value`, `--accumulate`, `--ema-momentum` and `--ema-overwrite-frequency` are settings of "
+        "all optimizers.\nThe other settings are set in C, or are read from a `.keras` file.\n");
     for (int f = 0; f < FAMILIES; f++)
         add_table(page, f);
 }

@@ -40,6 +40,8 @@ static const struct {
     {"adagrad", {0.01, 0, 0, 1e-7}},
     {"nadam", {0.003, 0.01, 0.1, 0.001, 1e-7, 0.7, 0.6, 1.5}},
     {"lion", {0.003, 0.01, 0.9, 0.99, 0.1, 0.01}},
+    {"average", {0.9, 0}},
+    {"average", {0.7, 1}},
     {NULL, {0.01, 0, 0.9, 0, 1e-7, 0}},
 };
 enum { SETTINGS = sizeof settings / sizeof *settings };

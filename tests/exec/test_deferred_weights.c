@@ -22,7 +22,8 @@ static iso_context *ctx;
 
 static void begin(trial *t, const net_kind *kind, const char *mesh, int accumulation)
 {
-    iso_optimizer adam = iso_adam(0.01, .accumulation = accumulation);
+    iso_optimizer adam = iso_adam(0.01, .accumulation = accumulation, .use_ema = true,
+                                  .ema_overwrite_frequency = accumulation > 1 ? 0 : 3);
     trial_begin(t, ctx, kind, ISO_F32, ROWS);
     trial_mesh(t, mesh, NULL);
     trial_make(t, NULL, &adam);

@@ -127,7 +127,31 @@ static test_case case_of(int number)
     c.kind = c.is_random ? random_net_kind(number) : net_kinds[kind];
     c.rows = 1 + throw_dice(&c.d, 13);
     c.optimizer = random_optimizer(&c.d);
+    if (number % 5 == 2) {
+        c.optimizer.use_ema = true;
+        c.optimizer.ema_momentum = 0.6;
+        c.optimizer.ema_overwrite_frequency = c.optimizer.accumulation > 1 ? 0 : 2;
+    }
     return c;
+}
+
+/* Constrains weights in some cases: a norm along a dimension that is sharded is a sum over slots. */
+static void constrain(const test_case *c, const trial *t)
+{
+    static const iso_constraint_kind kinds[] = {ISO_CONSTRAINT_MAX_NORM, ISO_CONSTRAINT_NON_NEG,
+                                                ISO_CONSTRAINT_MIN_MAX_NORM};
+    for (int i = 0; c->number % 5 == 4 && i < iso_graph_variable_count(t->net.graph); i++) {
+        iso_variable *variable = iso_graph_variable(t->net.graph, i);
+        int rank = iso_variable_shape(variable)->rank;
+        if (!iso_variable_trainable(variable) || rank == 0)
+            continue;
+        iso_weight_constraint constraint = {.kind = kinds[i % 3],
+                                            .max_value = 0.5,
+                                            .rate = 0.5,
+                                            .axis = {(i + c->number) % rank},
+                                            .axis_count = 1};
+        iso_variable_set_constraint(variable, iso_constrain(iso_variable_value(variable), &constraint));
+    }
 }
 
 /* A trial on a random mesh with random layouts. slots_on: how many ranks host the slots, 0: all, in blocks.
@@ -142,6 +166,7 @@ static void lay_out(const test_case *c, trial *t, iso_dtype precision, int slots
     snprintf(t->what, sizeof t->what,
              "repeat with: ISOGRID_TEST_CASE=%d launch/mpirun -np %d %s\n%s, %d rows, %s: ", c->number,
              iso_ranks(ctx), program_name, c->kind.name, (int)c->rows, c->optimizer.rule);
+    constrain(c, t);
     int axes = random_mesh(&d, iso_ranks(ctx), mesh, sizeof mesh);
     random_ranks(&of_ranks, slots_on ? slots_on : 1, MOST_SLOTS, rank_of_slot);
     trial_mesh(t, mesh, slots_on ? rank_of_slot : NULL);
@@ -163,7 +188,8 @@ static void train(trial *t, int accumulation, numbers *out)
 {
     for (int i = 0; i < STEPS; i++)
         out->loss[i] = trial_step(t, i);
-    trial_check_counts(t, STEPS, accumulation);
+    if (!t->train->constraints) /* their operations are counted too */
+        trial_check_counts(t, STEPS, accumulation);
     t->rows = (t->rows + 1) / 2;
     out->loss[STEPS] = trial_step(t, STEPS);
     out->weights = trial_weights(t, &out->count);
@@ -200,6 +226,7 @@ static void begin_alone(const test_case *c, trial *t, iso_dtype precision, const
 {
     const int alone[1] = {0};
     trial_begin(t, ctx, &c->kind, precision, c->rows);
+    constrain(c, t);
     trial_mesh(t, "data=1", alone);
     trial_make(t, NULL, optimizer);
 }

@@ -23,7 +23,8 @@ typedef struct outcome {
 
 static void begin(trial *t, const char *mesh, const char *kernels, int accumulation)
 {
-    iso_optimizer adam = iso_adam(0.01, .accumulation = accumulation);
+    iso_optimizer adam = iso_adam(0.01, .accumulation = accumulation, .use_ema = true,
+                                  .ema_overwrite_frequency = accumulation > 1 ? 0 : 3);
     trial_begin(t, ctx, net_kind_find("mlp"), ISO_F32, ROWS);
     trial_mesh(t, mesh, NULL);
     if (kernels)

@@ -44,6 +44,15 @@ SCHEDULES = {
         initial_learning_rate=None, decay_steps=None, alpha=0.0, warmup=False,
         warmup_target=0.0, warmup_steps=0)),
     "piecewise": (S.PiecewiseConstantDecay, dict(boundaries=None, values=None)),
+    "polynomial": (S.PolynomialDecay, dict(
+        initial_learning_rate=None, decay_steps=None, end_learning_rate=0.0001,
+        power=1.0, cycle=False)),
+    "inverse_time": (S.InverseTimeDecay, dict(
+        initial_learning_rate=None, decay_steps=None, decay_rate=None,
+        staircase=False)),
+    "cosine_restarts": (S.CosineDecayRestarts, dict(
+        initial_learning_rate=None, first_decay_steps=None, t_mul=2.0,
+        m_mul=1.0, alpha=0.0)),
 }
 
 
@@ -56,26 +65,33 @@ def schedule(kind, given):
     return cls(**given), dict(schedule=kind, **head)
 
 
-def trajectory(optimizer, start, gradients):
-    """The variables after each step, by the stateless path that fit() takes."""
+def trajectory(optimizer, start, gradients, constraint):
+    """The variables after each step, by the stateless path that fit() takes,
+    and their averages after the last one, if the optimizer has some."""
     variables = [keras.Variable(v.astype(np.float64), name=name, dtype="float64")
                  for (name, _), v in zip(VARIABLES, start)]
+    variables[0].constraint = constraint
     optimizer.build(variables)
     values = [v.value for v in variables]
     state = [v.value for v in optimizer.variables]
     step = jax.jit(optimizer.stateless_apply)
     after = [[] for _ in variables]
+    scale = optimizer.loss_scale_factor or 1  # of the loss
     for i in range(STEPS):
-        values, state = step(state, [jnp.asarray(g[i], jnp.float64)
+        values, state = step(state, [scale * jnp.asarray(g[i], jnp.float64)
                                      for g in gradients], values)
         for kept, value in zip(after, values):
             assert value.dtype == jnp.float64
             kept.append(np.asarray(value))
-    return [np.stack(kept) for kept in after]
+    kept = dict(zip(map(id, optimizer.variables), state))
+    averages = [np.asarray(kept[id(a)])
+                for a in optimizer._model_variables_moving_average] \
+        if optimizer.use_ema else []
+    return [np.stack(kept) for kept in after], averages
 
 
 def optimizer_case(file, kind, name, sched=None, exclude=None, zero=False,
-                   **given):
+                   constraint=None, **given):
     cls, defaults = OPTIMIZERS[kind]
     generator = common.rng("optimizers")  # the same numbers in every case
     start = [common.normal(generator, shape) for _, shape in VARIABLES]
@@ -97,11 +113,20 @@ def optimizer_case(file, kind, name, sched=None, exclude=None, zero=False,
     if exclude:
         optimizer.exclude_from_weight_decay(var_names=[exclude])
         head["exclude_from_weight_decay"] = exclude
-    after = trajectory(optimizer, start, gradients)
+    if constraint:  # of the first variable
+        config = constraint.get_config()
+        axis = config.pop("axis", 0)
+        head.update(constraint=type(constraint).__name__, **config)
+        if axis is None:
+            head["all_axes"] = True
+        else:
+            head["axis"] = np.atleast_1d(axis)
+    after, averages = trajectory(optimizer, start, gradients, constraint)
     head.update(steps=STEPS, variables=",".join(n for n, _ in VARIABLES))
+    final = {f"v{i}_average": a for i, a in enumerate(averages)}
     file.case(f"{kind}/{name}", head, **common.numbered("v", start),
               **common.numbered("g", gradients),
-              **{f"v{i}_after": a for i, a in enumerate(after)})
+              **{f"v{i}_after": a for i, a in enumerate(after)}, **final)
 
 
 def optimizers(file):
@@ -133,12 +158,34 @@ def optimizers(file):
             warmup_target=0.05, warmup_steps=3)))
         case("piecewise", sched=("piecewise", dict(
             boundaries=[1, 4], values=[0.05, 0.02, 0.005])))
+        case("ema", learning_rate=0.05, use_ema=True)
+        case("ema_overwrite", learning_rate=0.05, weight_decay=0.1,
+             clipnorm=1.5, use_ema=True, ema_momentum=0.7,
+             ema_overwrite_frequency=3)
+        case("ema_accumulation", learning_rate=0.05, use_ema=True,
+             ema_momentum=0.7, ema_overwrite_frequency=2,
+             gradient_accumulation_steps=2)
         # The schedule counts batches, Adam's bias correction counts updates.
         case("accumulation_schedule", gradient_accumulation_steps=3,
              sched=("exponential", dict(initial_learning_rate=0.05,
                                         decay_steps=3, decay_rate=0.5)))
+    C = keras.constraints
+    for kind, name, constraint, given in (
+            ("sgd", "max_norm", C.MaxNorm(1.5), {}),
+            ("adam", "max_norm_last", C.MaxNorm(0.9, axis=-1), {}),
+            ("sgd", "non_neg", C.NonNeg(), dict(weight_decay=0.1)),
+            ("rmsprop", "unit_norm", C.UnitNorm(axis=[0, 1]), {}),
+            ("sgd", "unit_norm_all", C.UnitNorm(axis=None), {}),
+            ("adagrad", "min_max_norm", C.MinMaxNorm(0.5, 0.8, rate=0.5), {}),
+            ("sgd", "max_norm_ema", C.MaxNorm(0.5),
+             dict(use_ema=True, ema_momentum=0.5, ema_overwrite_frequency=2)),
+            ("adam", "min_max_norm_accumulation", C.MinMaxNorm(0.1, 0.4, 0.3),
+             dict(gradient_accumulation_steps=3))):
+        optimizer_case(file, kind, name, constraint=constraint,
+                       learning_rate=0.05, **given)
     variants = {
-        "sgd": dict(momentum=dict(momentum=0.9),
+        "sgd": dict(loss_scale=dict(clipnorm=1.5, loss_scale_factor=100.0),
+                    momentum=dict(momentum=0.9),
                     nesterov=dict(momentum=0.9, nesterov=True),
                     nesterov_without_momentum=dict(nesterov=True)),
         "rmsprop": dict(momentum=dict(momentum=0.9), centered=dict(centered=True),
@@ -178,6 +225,19 @@ def schedules(file):
     case("cosine", "target_without_steps", initial_learning_rate=0.01,
          decay_steps=20, warmup_target=0.1)
     case("piecewise", "three", boundaries=[5, 20], values=[0.1, 0.01, 0.001])
+    case("polynomial", "line", initial_learning_rate=0.1, decay_steps=20)
+    case("polynomial", "square", initial_learning_rate=0.1, decay_steps=12,
+         end_learning_rate=0.0, power=2.0)
+    case("polynomial", "cycle", initial_learning_rate=0.1, decay_steps=7,
+         end_learning_rate=0.02, power=0.5, cycle=True)
+    case("inverse_time", "smooth", **decay)
+    case("inverse_time", "staircase", staircase=True, **decay)
+    case("cosine_restarts", "plain", initial_learning_rate=0.1,
+         first_decay_steps=7)
+    case("cosine_restarts", "more", initial_learning_rate=0.1,
+         first_decay_steps=5, t_mul=1.5, m_mul=0.8, alpha=0.1)
+    case("cosine_restarts", "equal", initial_learning_rate=0.1,
+         first_decay_steps=9, t_mul=1.0, m_mul=0.5)
     case("piecewise", "two", boundaries=[10], values=[1.0, 0.5])
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from keras import layers as L
 from keras import optimizers as O
 
-SLOTS = ("gradient_accumulator", "momentum", "velocity", "velocity_hat", "average_gradient", "accumulator")
+SLOTS = ("average", "gradient_accumulator", "momentum", "velocity", "velocity_hat", "average_gradient", "accumulator")
 RULES = {"SGD": "sgd", "RMSprop": "rmsprop", "Adam": "adam", "AdamW": "adamw", "Adagrad": "adagrad", "Nadam": "nadam", "Lion": "lion"}
 
 
@@ -152,7 +152,7 @@ CASES = {
     "chain": (chain, O.RMSprop(momentum=0.9, centered=True, name="rm_sprop")),
     "nested": (nested, O.Adam(amsgrad=True, name="adam")),
     "shared_block": (shared_block, O.SGD(0.1, momentum=0.9, name="sgd")),
-    "frozen": (frozen, O.AdamW(gradient_accumulation_steps=2, name="adam_w")),
+    "frozen": (frozen, O.AdamW(gradient_accumulation_steps=2, use_ema=True, name="adam_w")),
     "two_heads": (two_heads, O.Adagrad(initial_accumulator_value=3.0, name="adagrad")),
     "images": (images, O.RMSprop(schedule, name="rm_sprop")),
     "recurrent": (recurrent, O.Adam(name="adam")),

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "launch/train_options.h"
+#include "launch/train_impl.h"
 #include "tests/support/run_tests.h"
 
 enum { MAX_WORDS = 80 };
@@ -116,8 +116,49 @@ START_TEST(test_schedules)
     ck_assert_int_eq(schedule.n_boundaries, 2);
     ck_assert_int_eq(schedule.boundaries[1], 20);
     ck_assert_double_eq(schedule.value[2], 0.25);
+    ck_assert_int_eq(iso_schedule_parse("polynomial:decay_steps=9,cycle=1", &schedule), ISO_OK);
+    ck_assert(schedule.cycle && schedule.end == 1e-4 && schedule.power == 1);
+    ck_assert_int_eq(iso_schedule_parse("cosine_restarts:first_decay_steps=9,m_mul=0.5", &schedule), ISO_OK);
+    ck_assert(schedule.decay_steps == 9 && schedule.m_mul == 0.5 && schedule.t_mul == 2);
     ck_assert_int_eq(iso_schedule_parse("constant", &schedule), ISO_OK);
     ck_assert_int_eq(schedule.kind, ISO_SCHEDULE_CONSTANT);
+}
+END_TEST
+
+static void check_metrics_refused(const char *text, const char *message)
+{
+    iso_metric metrics[ISO_MAX_METRICS] = {0};
+    const char *names[ISO_MAX_METRICS];
+    iso_metric_settings settings[ISO_MAX_METRICS] = {{0}};
+    ck_assert_int_eq(iso_metrics_parse(text, metrics, names, settings), ISO_INVALID);
+    ck_assert_msg(strstr(iso_error_message(), message), "%s: '%s'", text, iso_error_message());
+}
+
+START_TEST(test_metrics)
+{
+    iso_metric metrics[ISO_MAX_METRICS] = {0};
+    const char *names[ISO_MAX_METRICS];
+    iso_metric_settings settings[ISO_MAX_METRICS] = {{0}};
+    const char *text = "accuracy,top_k(k=3),auc(curve=PR,num_thresholds=9,from_logits=true),"
+                       "iou(num_classes=4,target_class_ids=0+2,sparse_y_true=0),binary_accuracy(threshold=0)";
+    ck_assert_int_eq(iso_metrics_parse(text, metrics, names, settings), ISO_OK);
+    ck_assert(metrics[0] == ISO_METRIC_ACCURACY && metrics[1] == ISO_METRIC_TOP_K);
+    ck_assert_int_eq(metrics[5], ISO_METRIC_NONE);
+    ck_assert_str_eq(names[1], "top_k");
+    ck_assert_int_eq(settings[1].top_k, 3);
+    ck_assert(settings[2].curve == 1 && settings[2].num_thresholds == 9 && settings[2].from_logits);
+    ck_assert(settings[3].num_classes == 4 && settings[3].target_classes == 5 && settings[3].dense_y_true);
+    ck_assert(settings[4].threshold == ISO_ZERO);
+    check_metrics_refused("top_k(k=3", "should be top_k(name=value,...)");
+    check_metrics_refused("top_k(k=3)mse", "should be top_k(name=value,...)");
+    check_metrics_refused("top_k(k=0)", "k of top_k '0'");
+    check_metrics_refused("top_k(n=3)", "top_k has no setting 'n'; there are: k");
+    check_metrics_refused("mse(k=3)", "mse has no setting 'k'");
+    check_metrics_refused("auc(curve=pr)", "must be one of ROC, PR");
+    check_metrics_refused("f1_score(average=none)", "average of f1_score 'none': it must be one of ");
+    check_metrics_refused("precision(thresholds=0.5+0.7)", "thresholds of precision '0.5+0.7'");
+    check_metrics_refused("iou(target_class_ids=1+53)", "target_class_ids of iou '53'");
+    check_metrics_refused("mse,mse,mse,mse,mse,mse,mse,mse,top_k(k=3)", "9 metrics, at most 8");
 }
 END_TEST
 
@@ -219,6 +260,7 @@ int main(void)
     tcase_add_test(cases, test_layout_is_split_at_its_last_equals_sign);
     tcase_add_test(cases, test_callbacks);
     tcase_add_test(cases, test_schedules);
+    tcase_add_test(cases, test_metrics);
     tcase_add_loop_test(cases, test_wrong, 0, (int)(sizeof wrong / sizeof wrong[0]));
     tcase_add_test(cases, test_help_names_every_option);
     Suite *suite = suite_create("options");

@@ -104,9 +104,9 @@ START_TEST(arguments)
         {SEQUENTIAL(LAYER("Reshape", ", \"target_shape\": [2, 3, 6, 2]") ", " LAYER_OF(
              "Conv3DTranspose", "c", ", \"filters\": 4, \"kernel_size\": 2, \"output_padding\": [0, 0]")),
          "output_padding is [0, 0]; supported: a number, or one for each dimension"},
-        {SEQUENTIAL(LAYER("Conv2D", CONV ", \"kernel_constraint\": {\"class_name\": \"MaxNorm\", \"config\": "
+        {SEQUENTIAL(LAYER("Conv2D", CONV ", \"kernel_constraint\": {\"class_name\": \"Round\", \"config\": "
                                          "{}}")),
-         "kernel_constraint is {\"class_name\": \"MaxNorm\""},
+         "kernel_constraint is {\"class_name\": \"Round\", \"config\": {}}; supported: MaxNorm, NonNeg"},
         {SEQUENTIAL(LAYER("Conv2DTranspose", CONV ", \"groups\": 2")),
          "layers[1] (Conv2DTranspose 'l'): groups is 2: this argument is not supported (null has no effect)"},
         {SEQUENTIAL(LAYER("Conv2D", CONV ", \"activity_regularizer\": \"l2\"")),
@@ -532,6 +532,31 @@ START_TEST(a_bomb_of_models)
 }
 END_TEST
 
+/* ---- constraints ---- */
+
+#define MIN_MAX                                                                                              \
+    "{\"module\": \"keras.constraints\", \"class_name\": \"MinMaxNorm\", \"config\": {\"min_value\": 0.0, "  \
+    "\"max_value\": 0.5, \"rate\": 0.25, \"axis\": [0, 1, 2]}}"
+
+/* They are read and written again. */
+START_TEST(constraints)
+{
+    built(SEQUENTIAL(
+        LAYER("Conv2D", CONV ", \"kernel_constraint\": " MIN_MAX ", \"bias_constraint\": \"non_neg\"")));
+    iso_text text = {0};
+    const iso_graph *g = iso_model_graph(model);
+    for (int i = 0; i < iso_graph_layer_count(g); i++)
+        if (strcmp(iso_graph_layer(g, i)->type, "Conv2D") == 0)
+            iso_attribute_print(iso_graph_layer(g, i)->config, &text);
+    ck_assert_msg(
+        strstr(text.data, "\"min_value\": 0, \"max_value\": 0.5, \"rate\": 0.25, \"axis\": [0, 1, 2]"), "%s",
+        text.data);
+    ck_assert_msg(strstr(text.data, "\"NonNeg\""), "%s", text.data);
+    iso_text_free(&text);
+    done();
+}
+END_TEST
+
 /* ---- compile settings ---- */
 
 #define COMPILED(settings)                                                                                   \
@@ -544,7 +569,9 @@ START_TEST(settings)
 #define SCHEDULE OBJECT("PiecewiseConstantDecay", "\"boundaries\": [3, 5], \"values\": [0.1, 0.2, 0.3]")
 #define RULE                                                                                                 \
     "\"learning_rate\": " SCHEDULE ", \"momentum\": 0.5, \"nesterov\": true, \"clipvalue\": 2.0, "           \
-    "\"weight_decay\": 0.25, \"gradient_accumulation_steps\": 4, \"use_ema\": false, \"ema_momentum\": 0.99"
+    "\"weight_decay\": 0.25, \"gradient_accumulation_steps\": 4, \"use_ema\": true, \"ema_momentum\": "      \
+    "0.75, "                                                                                                 \
+    "\"ema_overwrite_frequency\": 6"
 #define SGD OBJECT("SGD", RULE)
 #define ENTROPY                                                                                              \
     "\"from_logits\": true, \"label_smoothing\": 0.1, \"axis\": -1, "                                        \
@@ -559,6 +586,7 @@ START_TEST(settings)
     ck_assert_int_eq(o->schedule.boundaries[1], 5);
     ck_assert(o->schedule.value[2] == 0.3 && o->hyper[0] == 0.5 && o->hyper[1] == 1);
     ck_assert(o->clip_value == 2 && o->weight_decay == 0.25 && o->accumulation == 4);
+    ck_assert(o->use_ema && o->ema_momentum == 0.75 && o->ema_overwrite_frequency == 6);
     ck_assert_int_eq(compiled.loss, ISO_LOSS_CROSSENTROPY_LOGITS);
     ck_assert(compiled.label_smoothing == 0.1 && compiled.loss_weight == 0.5);
     ck_assert_int_eq(compiled.metrics[0], ISO_METRIC_ACCURACY);
@@ -735,11 +763,9 @@ START_TEST(settings_that_are_left_out)
 {
     static const char *const optimizers[] = {
         OBJECT("Ftrl", "\"learning_rate\": 0.1"),
-        OBJECT("Adam", "\"use_ema\": true"),
-        OBJECT("Adam", "\"loss_scale_factor\": 2.0"),
         OBJECT("Adam", "\"novelty\": 3"),
         OBJECT("Adam", "\"learning_rate\": -1"),
-        OBJECT("Adam", "\"learning_rate\": " OBJECT("PolynomialDecay", "\"decay_steps\": 4")),
+        OBJECT("Adam", "\"learning_rate\": " OBJECT("MyDecay", "\"decay_steps\": 4")),
         "{\"module\": \"my\", \"class_name\": \"Adam\", \"config\": {}, \"registered_name\": \"my>Adam\"}",
     };
     for (size_t i = 0; i < sizeof optimizers / sizeof optimizers[0]; i++) {
@@ -771,10 +797,11 @@ int main(void)
     iso_status status = iso_init(NULL, NULL, &ctx);
     if (status != ISO_OK)
         return iso_finish(ctx, status);
-    int failed = RUN_TESTS(
-        "config.json", 0, arguments, usual_values, sides_of_images, shapes_of_inputs, calls_in_any_order,
-        trainable_of_wrappers, trainable_of_the_whole_model, networks, a_bomb_of_models, a_bomb_of_values,
-        settings, metrics, thresholds, thresholds_that_differ, settings_of_metrics_that_are_refused,
-        settings_that_are_left_out, warnings_name_their_place_once, schedules_that_do_not_fit);
+    int failed =
+        RUN_TESTS("config.json", 0, arguments, constraints, usual_values, sides_of_images, shapes_of_inputs,
+                  calls_in_any_order, trainable_of_wrappers, trainable_of_the_whole_model, networks,
+                  a_bomb_of_models, a_bomb_of_values, settings, metrics, thresholds, thresholds_that_differ,
+                  settings_of_metrics_that_are_refused, settings_that_are_left_out,
+                  warnings_name_their_place_once, schedules_that_do_not_fit);
     return iso_finish(ctx, ISO_OK) || failed;
 }

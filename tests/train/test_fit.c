@@ -106,6 +106,50 @@ START_TEST(fit_learns_and_remembers)
 }
 END_TEST
 
+/* What a training leaves: the loss on its data before fit ends, and after; the weights. */
+typedef struct trained {
+    double validation, after, kernel[FEATURES];
+} trained;
+
+static trained train_with(iso_optimizer optimizer, bool swap)
+{
+    trained t;
+    iso_history *history = NULL;
+    iso_model *model = linear_model_compiled(ctx, optimizer, distribution);
+    iso_dataset *data = arrays(targets, false, 16), *validation = arrays(targets, false, 20);
+    check_ok(iso_fit(model, data, .epochs = 2, .validation = validation, .swap_ema_weights = swap,
+                     .verbose = ISO_ZERO, .history = &history));
+    iso_logs last = iso_history_logs(history, 1);
+    t.validation = iso_logs_get(&last, "val_loss");
+    check_ok(iso_evaluate(model, validation, .loss = &t.after, .verbose = ISO_ZERO));
+    check_ok(iso_variable_read(iso_model_variable(model, "d/kernel"), t.kernel, FEATURES));
+    iso_history_destroy(history);
+    iso_dataset_destroy(validation);
+    iso_dataset_destroy(data);
+    iso_model_destroy(model);
+    return t;
+}
+
+/* Training goes on with the weights, which become the averages when fit ends. */
+START_TEST(averages_become_the_weights)
+{
+    iso_optimizer averaging = iso_sgd(0.1, .use_ema = true, .ema_momentum = 0.5);
+    trained plain = train_with(iso_sgd(0.1), false);
+    trained newest = train_with(iso_sgd(0.1, .use_ema = true, .ema_momentum = ISO_ZERO), false);
+    trained averaged = train_with(averaging, false), swapped = train_with(averaging, true);
+    ck_assert_mem_eq(plain.kernel, newest.kernel, sizeof plain.kernel);
+    ck_assert(plain.validation == plain.after && averaged.validation == plain.validation);
+    ck_assert(averaged.after != averaged.validation && swapped.validation == averaged.after);
+    ck_assert_mem_eq(averaged.kernel, swapped.kernel, sizeof averaged.kernel);
+    iso_model *model = compiled();
+    iso_dataset *data = arrays(targets, false, 16);
+    check_refused(iso_fit(model, data, .swap_ema_weights = true, .verbose = ISO_ZERO),
+                  "swap_ema_weights needs an optimizer with use_ema");
+    iso_dataset_destroy(data);
+    iso_model_destroy(model);
+}
+END_TEST
+
 /* The loss of an epoch weighs batches by their rows: with a learning rate of nearly 0 it is that of the
  * whole. */
 START_TEST(epoch_loss_weighs_by_rows)
@@ -382,11 +426,12 @@ int main(void)
     iso_status status = data_parallel_begin("data=4", &ctx, &mesh, &distribution);
     make_numbers();
     if (status == ISO_OK)
-        failed = RUN_TESTS("fit", 0, evaluation_is_exact_for_any_batch, fit_learns_and_remembers,
-                           epoch_loss_weighs_by_rows, sample_weights_count, accuracy_follows_the_loss,
-                           steps_per_epoch_goes_on_in_the_data, initial_epoch_goes_on,
-                           ones_own_loss_and_metric, models_that_cannot_be_compiled, data_that_does_not_fit,
-                           a_label_outside_the_classes, ranks_that_want_different_things,
-                           data_that_fails_on_one_rank, a_data_set_that_is_broken_on_one_rank);
+        failed =
+            RUN_TESTS("fit", 0, evaluation_is_exact_for_any_batch, fit_learns_and_remembers,
+                      averages_become_the_weights, epoch_loss_weighs_by_rows, sample_weights_count,
+                      accuracy_follows_the_loss, steps_per_epoch_goes_on_in_the_data, initial_epoch_goes_on,
+                      ones_own_loss_and_metric, models_that_cannot_be_compiled, data_that_does_not_fit,
+                      a_label_outside_the_classes, ranks_that_want_different_things,
+                      data_that_fails_on_one_rank, a_data_set_that_is_broken_on_one_rank);
     return data_parallel_end(ctx, mesh, distribution, status) || failed;
 }

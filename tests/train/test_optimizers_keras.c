@@ -1,18 +1,20 @@
 /* Every optimizer against Keras: three variables over seven steps with given gradients, for all cases of
- * tests/keras/optimizers.h5, in float64 and float32; and the learning rates of schedules. Ranks: 1 */
+ * tests/keras/optimizers.h5, in float64 and float32; their averages; constraints of the first one; and the learning
+ * rates of schedules. Ranks: 1 */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/graph/constraints.h"
 #include "runtime/graph/optimizer.h"
 #include "runtime/session/session.h"
 #include "tests/support/once.h"
 #include "tests/support/oracle.h"
 #include "tests/support/run_tests.h"
 
-enum { VARIABLES = 3 };
+enum { VARIABLES = 3, LAST = 6 };
 static const char *const paths[VARIABLES] = {"layer/kernel", "layer/bias", "layer/gamma"};
 
 static iso_context *ctx;
@@ -41,6 +43,17 @@ static iso_schedule schedule_of(oracle *from, const char *name)
         return iso_cosine_decay(first, steps, .alpha = oracle_number(from, name, "alpha", 0),
                                 .warmup_target = oracle_number(from, name, "warmup_target", 0),
                                 .warmup_steps = (int64_t)oracle_number(from, name, "warmup_steps", 0));
+    if (strcmp(kind, "polynomial") == 0)
+        return iso_polynomial_decay(first, steps, setting(from, name, "end_learning_rate"),
+                                    setting(from, name, "power"),
+                                    .cycle = oracle_number(from, name, "cycle", 0) != 0);
+    if (strcmp(kind, "inverse_time") == 0)
+        return iso_inverse_time_decay(first, steps, oracle_number(from, name, "decay_rate", 0),
+                                      .staircase = oracle_number(from, name, "staircase", 0) != 0);
+    if (strcmp(kind, "cosine_restarts") == 0)
+        return iso_cosine_decay_restarts(first, (int64_t)oracle_number(from, name, "first_decay_steps", 0),
+                                         setting(from, name, "t_mul"), setting(from, name, "m_mul"),
+                                         .alpha = oracle_number(from, name, "alpha", 0));
     double number[8], values[9];
     int64_t boundaries[8];
     int count = oracle_numbers(from, name, "boundaries", number, 8);
@@ -60,7 +73,10 @@ static iso_schedule schedule_of(oracle *from, const char *name)
     .clip_norm = oracle_number(file, name, "clipnorm", 0),                                                   \
     .global_clip_norm = oracle_number(file, name, "global_clipnorm", 0),                                     \
     .clip_value = oracle_number(file, name, "clipvalue", 0),                                                 \
-    .accumulation = (int)oracle_number(file, name, "gradient_accumulation_steps", 0)
+    .accumulation = (int)oracle_number(file, name, "gradient_accumulation_steps", 0),                        \
+    .use_ema = FLAG("use_ema"), .ema_momentum = setting(file, name, "ema_momentum"),                         \
+    .ema_overwrite_frequency = (int)oracle_number(file, name, "ema_overwrite_frequency", 0),                 \
+    .loss_scale_factor = oracle_number(file, name, "loss_scale_factor", 0)
 
 static iso_optimizer optimizer_of(const char *name)
 {
@@ -104,6 +120,23 @@ static double *data_of(const char *name, const char *pattern, int i, iso_shape *
     return values;
 }
 
+/* The constraint of the first variable; kind ISO_CONSTRAINT_NONE: it has none. */
+static iso_weight_constraint constraint_of(const char *name)
+{
+    const char *kind = oracle_text(file, name, "constraint");
+    iso_weight_constraint constraint = {.max_value = setting(file, name, "max_value"),
+                                        .min_value = setting(file, name, "min_value"),
+                                        .rate = setting(file, name, "rate"),
+                                        .all_axes = FLAG("all_axes")};
+    double axis[ISO_MAX_RANK];
+    constraint.axis_count = oracle_numbers(file, name, "axis", axis, ISO_MAX_RANK);
+    for (int i = 0; i < constraint.axis_count; i++)
+        constraint.axis[i] = (int)axis[i];
+    if (kind)
+        ck_assert_msg(iso_constraint_find(kind, &constraint.kind), "%s: no constraint '%s'", name, kind);
+    return constraint;
+}
+
 /* With loss = sum(v * g) over one row, the gradient of v is the input g. */
 static void build(steps *s, iso_dtype precision)
 {
@@ -118,6 +151,10 @@ static void build(steps *s, iso_dtype precision)
         iso_tensor *term = iso_sum(iso_multiply(s->gradient[i], iso_variable_value(s->variable[i])));
         loss = loss ? iso_add(loss, term) : term;
     }
+    iso_weight_constraint constraint = constraint_of(s->name);
+    if (constraint.kind != ISO_CONSTRAINT_NONE)
+        iso_variable_set_constraint(s->variable[0],
+                                    iso_constrain(iso_variable_value(s->variable[0]), &constraint));
     iso_optimizer optimizer = optimizer_of(s->name);
     check_ok(iso_optimizer_check(&optimizer));
     iso_update *update = iso_minimize(loss, optimizer);
@@ -140,6 +177,18 @@ static void compare(const steps *s, int step, double tolerance)
     }
 }
 
+static void check_averages_of(const steps *s, double tolerance)
+{
+    for (int i = 0; i < VARIABLES; i++) {
+        char what[200];
+        double values[64];
+        int64_t count = oracle_elements(&s->shape[i]);
+        check_ok(iso_variable_read(s->variable[i], values, count));
+        snprintf(what, sizeof what, "%s, the average of %s", s->name, paths[i]);
+        check_near(what, values, data_of(s->name, "v%d_average", i, NULL), count, tolerance);
+    }
+}
+
 /* Nadam's own variable: beta_1 (1 - 0.96^t / 2) multiplied over the updates, which accumulation makes fewer. */
 static void check_product(const steps *s, int count, double tolerance)
 {
@@ -156,6 +205,19 @@ static void check_product(const steps *s, int count, double tolerance)
     check_near(s->name, &value, &expected, 1, tolerance);
 }
 
+/* The weights become the averages, as at the end of Keras's fit; and by exchanging both twice nothing changes. */
+static void check_averages(const steps *s, double tolerance)
+{
+    if (oracle_number(file, s->name, "use_ema", 0) == 0)
+        return;
+    check_ok(iso_function_swap_averages(s->function));
+    check_averages_of(s, tolerance);
+    check_ok(iso_function_swap_averages(s->function));
+    compare(s, LAST, tolerance);
+    check_ok(iso_function_take_averages(s->function));
+    check_averages_of(s, tolerance);
+}
+
 static void check_case(const char *name, iso_dtype precision, double tolerance)
 {
     steps s = {.name = name};
@@ -164,7 +226,7 @@ static void check_case(const char *name, iso_dtype precision, double tolerance)
     for (int i = 0; i < VARIABLES; i++)
         check_ok(
             iso_variable_assign(s.variable[i], data_of(name, "v%d", i, NULL), oracle_elements(&s.shape[i])));
-    ck_assert_int_eq(count, 7);
+    ck_assert_int_eq(count, LAST + 1);
     for (int step = 0; step < count; step++) {
         memory_batch batch;
         double loss;
@@ -176,6 +238,7 @@ static void check_case(const char *name, iso_dtype precision, double tolerance)
         compare(&s, step, tolerance);
     }
     check_product(&s, count, tolerance);
+    check_averages(&s, tolerance);
     iso_function_destroy(s.function);
     iso_graph_destroy(s.graph);
 }
@@ -214,6 +277,34 @@ START_TEST(schedules)
 }
 END_TEST
 
+static void check_not_constrained(iso_weight_constraint constraint, const char *message)
+{
+    iso_graph *graph = iso_graph_create(ctx);
+    iso_variable *v = iso_variable_create(graph, "v", ISO_F32, ISO_SHAPE(3, 2), (iso_initializer){0}, true);
+    iso_variable_set_constraint(v, iso_constrain(iso_variable_value(v), &constraint));
+    ck_assert_int_eq(iso_graph_error(graph), ISO_INVALID);
+    ck_assert_msg(strstr(iso_error_message(), message), "no '%s' in: %s", message, iso_error_message());
+    iso_graph_destroy(graph);
+}
+
+START_TEST(constraints_that_are_refused)
+{
+    check_not_constrained((iso_weight_constraint){.kind = (iso_constraint_kind)9}, "kind 9");
+    check_not_constrained((iso_weight_constraint){.kind = ISO_CONSTRAINT_MAX_NORM, .max_value = -2}, "-2");
+    check_not_constrained((iso_weight_constraint){.kind = ISO_CONSTRAINT_MIN_MAX_NORM, .rate = NAN}, "rate");
+    check_not_constrained(
+        (iso_weight_constraint){.kind = ISO_CONSTRAINT_UNIT_NORM, .axis = {2}, .axis_count = 1}, "2");
+    check_not_constrained((iso_weight_constraint){.kind = ISO_CONSTRAINT_MAX_NORM, .axis_count = 99},
+                          "99 axes");
+    iso_graph *graph = iso_graph_create(ctx);
+    iso_variable *v = iso_variable_create(graph, "v", ISO_F32, ISO_SHAPE(3, 2), (iso_initializer){0}, true);
+    iso_variable_set_constraint(v, iso_sum(iso_variable_value(v)));
+    ck_assert_int_eq(iso_graph_error(graph), ISO_INVALID);
+    ck_assert_ptr_nonnull(strstr(iso_error_message(), "its constraint makes it"));
+    iso_graph_destroy(graph);
+}
+END_TEST
+
 START_TEST(nonsense_is_refused)
 {
     iso_optimizer wrong[] = {iso_adam(-1.0),
@@ -223,6 +314,8 @@ START_TEST(nonsense_is_refused)
                              iso_sgd(.clip_norm = 1, .clip_value = 1),
                              iso_sgd(.clip_norm = -1),
                              iso_sgd(.accumulation = -2),
+                             iso_sgd(.use_ema = true, .ema_momentum = 1.5),
+                             iso_sgd(.use_ema = true, .ema_overwrite_frequency = -1),
                              iso_sgd(.schedule = iso_exponential_decay(0.1, 0, 0.5)),
                              iso_sgd(.schedule = iso_piecewise_constant(ISO_MAX_PIECES + 1, NULL, NULL))};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
@@ -243,8 +336,8 @@ int main(void)
     if (status != ISO_OK)
         return iso_finish(ctx, status);
     file = oracle_open("optimizers.h5");
-    int failed =
-        RUN_TESTS("optimizers against Keras", 0, schedules, nonsense_is_refused, in_float64, in_float32);
+    int failed = RUN_TESTS("optimizers against Keras", 0, schedules, nonsense_is_refused,
+                           constraints_that_are_refused, in_float64, in_float32);
     oracle_close(file);
     return iso_finish(ctx, ISO_OK) || failed;
 }

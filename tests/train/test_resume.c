@@ -113,6 +113,10 @@ static void compile(iso_model *model, iso_distribution *distribution, const char
     iso_optimizer optimizer = iso_adam(1e-2);
     if (name)
         check_ok(iso_optimizer_find(name, &optimizer));
+    if (name) {
+        optimizer.use_ema = true;
+        optimizer.ema_overwrite_frequency = 3;
+    }
     check_ok(iso_compile(model, .optimizer = optimizer, .loss = ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS,
                          .metrics = {ISO_METRIC_SPARSE_ACCURACY, ISO_METRIC_MEAN_IOU},
                          .metric_settings = {{0}, {.dense_y_pred = true}}, .distribution = distribution));
@@ -477,6 +481,9 @@ START_TEST(refuses_what_is_not_its_own)
     iso_status status = iso_model_load_weights(stranger, from);
     ck_assert_int_eq(status, ISO_INVALID);
     check_refused(iso_model_load_weights(model, NULL), "is NULL");
+    compile(model, NULL, "adam");
+    expect_refusal(model, data, from,
+                   "use_ema false, this one has use_ema true: only one of them has averages");
     const char *weights = path_of("only.weights.h5");
     check_ok(iso_model_save_weights(model, weights));
     expect_refusal(model, data, weights, "holds weights, but no training state");

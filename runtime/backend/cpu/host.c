@@ -60,8 +60,10 @@ void iso_host_discard(iso_sequence *sequence)
 void iso_host_prepare(const iso_rates_call *call, iso_stream *stream)
 {
     (void)stream;
-    call->rates->apply = iso_optimizer_prepare(call->rule, call->optimizer, call->dtype, *call->iteration,
-                                               *call->rate, call->rates->hyper);
+    iso_rates *update = &call->rates->update, *average = &call->rates->average;
+    update->apply = iso_optimizer_prepare(call->rule, call->optimizer, call->dtype, *call->iteration,
+                                          *call->rate, update->hyper);
+    average->apply = iso_optimizer_prepare_average(call->optimizer, *call->iteration, average->hyper);
 }
 
 static bool is_void(const double *faults)

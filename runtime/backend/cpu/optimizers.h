@@ -10,7 +10,8 @@
     KERNEL(with, adam) \
     KERNEL(with, adagrad) \
     KERNEL(with, nadam) \
-    KERNEL(with, lion)
+    KERNEL(with, lion) \
+    KERNEL(with, average)
 // clang-format on
 
 #endif

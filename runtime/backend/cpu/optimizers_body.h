@@ -100,6 +100,15 @@ INLINE void lion_vector(const settings *s, float *w, const float *g, int64_t i, 
     vf_put(w + i, vf_fnma(x, s->decay, x) - step, n);
 }
 
+INLINE void average_vector(vf momentum, vf rest, bool overwrites, float *w, float *average, int64_t i,
+                           int64_t n)
+{
+    vf a = vf_fma(momentum, vf_get(average + i, n), rest * vf_get(w + i, n));
+    vf_put(average + i, a, n);
+    if (overwrites)
+        vf_put(w + i, a, n);
+}
+
 #define OVER_ALL(VECTOR)                                                                                     \
     do {                                                                                                     \
         unsigned before = flush_begin();                                                                     \
@@ -169,6 +178,17 @@ void ISO_SIMD(lion_f32)(int64_t n, void *w, void *const *slots, const void *g, c
     settings s = settings_of(hyper);
     s.slot[0] = slots[0];
 #define VECTOR(count) lion_vector(&s, w, g, i, count)
+    OVER_ALL(VECTOR);
+#undef VECTOR
+}
+
+void ISO_SIMD(average_f32)(int64_t n, void *w, void *const *slots, const void *g, const double *hyper)
+{
+    float momentum = (float)hyper[ISO_HYPER_MOMENTUM];
+    vf kept = vf_set(momentum), rest = vf_set(1 - momentum);
+    bool overwrites = hyper[ISO_HYPER_OVERWRITE] != 0;
+    (void)g;
+#define VECTOR(count) average_vector(kept, rest, overwrites, w, slots[0], i, count)
     OVER_ALL(VECTOR);
 #undef VECTOR
 }

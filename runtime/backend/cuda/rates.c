@@ -13,8 +13,8 @@ typedef struct iso_cuda_rates_room {
     iso_rates_call call;
     int64_t iteration;
     double rate;
-    iso_rates rates;
-    const iso_rates *of; /* those of the device */
+    iso_step_rates rates;
+    const iso_step_rates *of; /* those of the device */
     struct iso_cuda_rates_room *next;
 } room;
 

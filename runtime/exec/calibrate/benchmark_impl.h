@@ -33,7 +33,7 @@ typedef struct benchmark_slot {
     iso_slot_product *products;   /* [n_fused_updates] */
     size_t *variable;             /* [n_variables] offset in the variables' room */
     size_t *state_at;             /* [n_buckets] offset in the state's room */
-    iso_rates *rates;             /* [n_buckets] */
+    iso_step_rates *rates;        /* [n_buckets] */
     iso_fault fault;
     int64_t n_read; /* rows of the batches of all rounds */
 } benchmark_slot;

@@ -16,8 +16,8 @@ typedef struct benchmark_bucket {
     int number, here, away, n_state, member;
     int64_t begin, part;
     size_t element;
-    char *weights; /* the slot's copy of the member */
-    iso_rule_run rule;
+    char *weights;              /* the slot's copy of the member */
+    iso_rule_run rule, average; /* average NULL: it keeps no averages */
 } benchmark_bucket;
 
 static benchmark_bucket bucket_of(const benchmark *r, benchmark_slot *s, int number)
@@ -31,6 +31,8 @@ static benchmark_bucket bucket_of(const benchmark *r, benchmark_slot *s, int num
     b.n_state = iso_optimizer_slots(bucket->optimizer, names, initial);
     b.element = iso_dtype_size(bucket->dtype);
     b.rule = r->backend->optimizer(bucket->optimizer->rule, bucket->dtype);
+    if (bucket->optimizer->use_ema)
+        b.average = r->backend->optimizer(ISO_AVERAGE_KERNEL, bucket->dtype);
     return b;
 }
 
@@ -52,8 +54,15 @@ static void apply(const benchmark_bucket *b, const iso_bucket_run *run, int64_t 
     for (int k = 0; k < b->n_state; k++)
         part.slots[k] = state + (size_t)k * stride + (size_t)(run->begin + at - b->begin) * b->element;
     const iso_optimizer_call call = {
-        .rule = b->rule, .rates = &b->s->rates[b->number], .n_runs = 1, .runs = &part};
+        .rule = b->rule, .rates = &b->s->rates[b->number].update, .n_runs = 1, .runs = &part};
     r->backend->optimize(&call, 1, NULL, NULL);
+    if (!b->average)
+        return;
+    part.slots[0] = part.slots[b->n_state - 1];
+    part.gradient = part.weights;
+    const iso_optimizer_call average = {
+        .rule = b->average, .rates = &b->s->rates[b->number].average, .n_runs = 1, .runs = &part};
+    r->backend->optimize(&average, 1, NULL, NULL);
 }
 
 /* The address of the part of an operand: of a slot of this host, or of a message. */

@@ -14,7 +14,7 @@ static const void *scalar(const iso_runtime *runtime, const iso_tensor *tensor, 
 }
 
 void iso_updates_prepare(const iso_runtime *runtime, const iso_bucket *bucket, const iso_bucket_state *state,
-                         const iso_program *program, int local, iso_rates *rates)
+                         const iso_program *program, int local, iso_step_rates *rates)
 {
     const iso_op *apply = program->changes[bucket->members[0].change].apply;
     const iso_local_slot *slot = &runtime->locals[local];
@@ -31,7 +31,7 @@ typedef struct updater {
     const iso_runtime *runtime;
     const iso_exchange *exchange; /* of the bucket */
     const iso_bucket_state *state;
-    const iso_rates *rates;
+    const iso_step_rates *rates;
     iso_stream *stream;
     int local, slot, pull;
     int64_t part_begin;
@@ -40,6 +40,12 @@ typedef struct updater {
     bool backwards;
 } updater;
 
+/* The address of optimizer slot k of element `in_part` of the slot's part of a bucket. */
+static void *slot_part(const updater *u, int k, int64_t in_part)
+{
+    return (char *)u->state->data[u->local * u->state->n_slots + k] + (size_t)in_part * u->element;
+}
+
 /* Elements [at, at + n) of a run and their gradient. */
 static iso_optimizer_run part_of_run(const updater *u, const iso_weight_run *run, int64_t at, int64_t n,
                                      const void *gradient)
@@ -47,18 +53,41 @@ static iso_optimizer_run part_of_run(const updater *u, const iso_weight_run *run
     int64_t in_part = run->begin + at - u->part_begin;
     iso_optimizer_run part = {
         .count = n, .weights = run->weights + (size_t)at * u->element, .gradient = gradient};
-    for (int k = 0; k < u->state->n_slots; k++)
-        part.slots[k] =
-            (char *)u->state->data[u->local * u->state->n_slots + k] + (size_t)in_part * u->element;
+    for (int k = 0; k < u->state->n_slots - (u->state->average != NULL); k++)
+        part.slots[k] = slot_part(u, k, in_part);
     return part;
+}
+
+/* The same for the kernel of averages. */
+static iso_optimizer_run average_of_run(const updater *u, const iso_weight_run *run, int64_t at, int64_t n)
+{
+    int64_t in_part = run->begin + at - u->part_begin;
+    char *weights = run->weights + (size_t)at * u->element;
+    return (iso_optimizer_run){.count = n,
+                               .weights = weights,
+                               .slots = {slot_part(u, u->state->n_slots - 1, in_part)},
+                               .gradient = weights};
+}
+
+/* Updates the averages of elements whose weights are new. */
+static void update_averages(const updater *u, const iso_weight_run *run, int64_t at, int64_t n)
+{
+    if (!u->state->average)
+        return;
+    iso_optimizer_run part = average_of_run(u, run, at, n);
+    const iso_optimizer_call call = {
+        .rule = u->state->average, .rates = &u->rates->average, .n_runs = 1, .runs = &part};
+    u->runtime->backend->optimize(&call, 1, NULL, u->stream);
 }
 
 /* Updates n elements of a run, beginning at `at`, given their gradient. */
 static void update(const updater *u, const iso_weight_run *run, int64_t at, int64_t n, const void *gradient)
 {
     iso_optimizer_run part = part_of_run(u, run, at, n, gradient);
-    const iso_optimizer_call call = {.rule = u->state->run, .rates = u->rates, .n_runs = 1, .runs = &part};
+    const iso_optimizer_call call = {
+        .rule = u->state->run, .rates = &u->rates->update, .n_runs = 1, .runs = &part};
     u->runtime->backend->optimize(&call, 1, NULL, u->stream);
+    update_averages(u, run, at, n);
 }
 
 static void update_from_bucket(const updater *u, const iso_weight_run *run)
@@ -206,10 +235,21 @@ static iso_optimizer_call bucket_call(const updater *u, const iso_slot_plan *sp,
         *offset += iso_aligned((size_t)sp->runs[i].count * u->element);
     }
     return (iso_optimizer_call){.rule = u->state->run,
-                                .rates = u->rates,
+                                .rates = &u->rates->update,
                                 .faults = sp->fault_total,
                                 .n_runs = end - first,
                                 .runs = sp->sums.runs + first};
+}
+
+static iso_optimizer_call average_call(const updater *u, const iso_slot_plan *sp, int first, int end)
+{
+    for (int i = first; i < end; i++)
+        sp->sums.average_runs[i] = average_of_run(u, &sp->runs[i], 0, sp->runs[i].count);
+    return (iso_optimizer_call){.rule = u->state->average,
+                                .rates = &u->rates->average,
+                                .faults = sp->fault_total,
+                                .n_runs = end - first,
+                                .runs = sp->sums.average_runs + first};
 }
 
 /* ---- both ---- */
@@ -238,7 +278,32 @@ static updater updater_of(const iso_runtime *runtime, const iso_executable *exec
         .backwards = runtime->steps % 2};
 }
 
-/* All buckets at once, when all of their gradients have been summed. */
+/* The end of the runs of a bucket. */
+static int end_of_bucket(const iso_slot_plan *sp, int first)
+{
+    int end = first + 1;
+    while (end < sp->n_runs && sp->runs[end].bucket == sp->runs[first].bucket)
+        end++;
+    return end;
+}
+
+static void average_on_device(const iso_runtime *runtime, iso_executable *executable,
+                              const iso_update_state *updates, int local)
+{
+    iso_slot_plan *sp = &executable->slot[local];
+    int n_calls = 0;
+    for (int first = 0, end; first < sp->n_runs; first = end) {
+        end = end_of_bucket(sp, first);
+        updater u = updater_of(runtime, executable, updates, local, sp->runs[first].bucket);
+        if (u.state->average)
+            sp->sums.average_calls[n_calls++] = average_call(&u, sp, first, end);
+    }
+    if (n_calls > 0)
+        runtime->backend->optimize(sp->sums.average_calls, n_calls, &sp->sums.average_table,
+                                   sp->local->stream);
+}
+
+/* All buckets at once, when all of their gradients have been summed; then the averages of the new weights. */
 static void apply_on_device(const iso_runtime *runtime, iso_executable *executable,
                             const iso_update_state *updates, int local)
 {
@@ -246,12 +311,26 @@ static void apply_on_device(const iso_runtime *runtime, iso_executable *executab
     size_t offset = 0;
     int n_calls = 0;
     for (int first = 0, end; first < sp->n_runs; first = end) {
-        for (end = first + 1; end < sp->n_runs && sp->runs[end].bucket == sp->runs[first].bucket;)
-            end++;
+        end = end_of_bucket(sp, first);
         updater u = updater_of(runtime, executable, updates, local, sp->runs[first].bucket);
         sp->sums.calls[n_calls++] = bucket_call(&u, sp, first, end, &offset);
     }
     runtime->backend->optimize(sp->sums.calls, n_calls, &sp->sums.table, sp->local->stream);
+    average_on_device(runtime, executable, updates, local);
+}
+
+void iso_updates_average(const iso_runtime *runtime, iso_executable *executable,
+                         const iso_update_state *updates, int local)
+{
+    const iso_slot_plan *sp = &executable->slot[local];
+    if (!runtime->device->host_access) {
+        average_on_device(runtime, executable, updates, local);
+        return;
+    }
+    for (int i = 0; i < sp->n_runs; i++) {
+        updater u = updater_of(runtime, executable, updates, local, sp->runs[i].bucket);
+        update_averages(&u, &sp->runs[i], 0, sp->runs[i].count);
+    }
 }
 
 void iso_updates_apply(iso_runtime *runtime, iso_executable *executable, const iso_update_state *updates,
@@ -265,8 +344,10 @@ void iso_updates_apply(iso_runtime *runtime, iso_executable *executable, const i
     for (int i = 0; i < sp->n_runs; i++) {
         const iso_weight_run *run = &sp->runs[runtime->steps % 2 ? sp->n_runs - 1 - i : i];
         updater u = updater_of(runtime, executable, updates, local, run->bucket);
-        if (!u.rates->apply)
+        if (!u.rates->update.apply) {
+            update_averages(&u, run, 0, run->count);
             continue;
+        }
         if (run->product < 0)
             update_from_bucket(&u, run);
         else

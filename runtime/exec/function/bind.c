@@ -182,7 +182,7 @@ static size_t count_copies(const iso_plan *plan)
 
 static size_t rates_bytes(const iso_plan *plan)
 {
-    return (size_t)plan->buckets->kinds * sizeof(iso_rates);
+    return (size_t)plan->buckets->kinds * sizeof(iso_step_rates);
 }
 
 size_t iso_executable_table_bytes(const iso_plan *plan)

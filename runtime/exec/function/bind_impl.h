@@ -70,9 +70,9 @@ void iso_product_address(iso_slot_product *product, void *scratch);
 /* The sums of the slot's part of a bucket's gradients, on a device whose memory the host cannot use. */
 typedef struct iso_slot_sums {
     void *staging, *memory; /* pinned (NULL if the device gathers); the device's */
-    iso_optimizer_run *runs;
-    iso_optimizer_call *calls; /* [buckets] */
-    iso_optimizer_table table;
+    iso_optimizer_run *runs, *average_runs;
+    iso_optimizer_call *calls, *average_calls; /* [buckets] */
+    iso_optimizer_table table, average_table;
 } iso_slot_sums;
 
 typedef struct iso_slot_plan {
@@ -84,7 +84,7 @@ typedef struct iso_slot_plan {
     iso_sequence **sequences;
     int n_sequences;
     void *constants;
-    iso_rates *rates; /* [kinds of buckets] of the running step, in the device's memory */
+    iso_step_rates *rates; /* [kinds of buckets] of the running step, in the device's memory */
     double *fault; /* in the shared area: what the slot adds to the total; then the sum, if slot 0 adds up */
     double *fault_total; /* of the step, see fault.h: a result of the last exchange */
     int n_runs, n_assigns, n_gradients, n_products;
@@ -179,9 +179,12 @@ void iso_executable_bind_updates(const iso_runtime *runtime, iso_executable *exe
 /* Queues, on the slot's side stream, the computation of its rates for one kind of bucket from iteration and learning
  * rate. Must be called before the step changes anything. */
 void iso_updates_prepare(const iso_runtime *runtime, const iso_bucket *bucket, const iso_bucket_state *state,
-                         const iso_program *program, int local, iso_rates *rates);
-/* Queues the update of the slot's part of every bucket. */
+                         const iso_program *program, int local, iso_step_rates *rates);
+/* Queues the update of the slot's part of every bucket, and of its averages. */
 void iso_updates_apply(iso_runtime *runtime, iso_executable *executable, const iso_update_state *updates,
                        int local);
+/* Queues that of the averages alone, in a step that only accumulates gradients. */
+void iso_updates_average(const iso_runtime *runtime, iso_executable *executable,
+                         const iso_update_state *updates, int local);
 
 #endif

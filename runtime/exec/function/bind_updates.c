@@ -142,9 +142,9 @@ static iso_status add_run_bytes(void *arg, const iso_bucket_run *run)
     return ISO_OK;
 }
 
-static iso_status make_table(const iso_runtime *runtime, size_t n_runs, iso_slot_plan *sp)
+static iso_status make_table(const iso_runtime *runtime, size_t n_runs, const iso_slot_plan *sp,
+                             iso_optimizer_table *table)
 {
-    iso_optimizer_table *table = &sp->sums.table;
     table->bytes = runtime->backend->table_entry * n_runs;
     if (table->bytes == 0)
         return ISO_OK;
@@ -154,14 +154,27 @@ static iso_status make_table(const iso_runtime *runtime, size_t n_runs, iso_slot
                : iso_no_memory("the table of an optimizer");
 }
 
+/* The calls that update the averages of variables. */
+static iso_status make_averages(const iso_runtime *runtime, const iso_plan *plan, size_t n_runs,
+                                iso_slot_plan *sp)
+{
+    sp->sums.average_runs = iso_new(n_runs * sizeof *sp->sums.average_runs);
+    sp->sums.average_calls = iso_new(((size_t)plan->buckets->count + 1) * sizeof *sp->sums.average_calls);
+    return sp->sums.average_runs && sp->sums.average_calls
+               ? make_table(runtime, n_runs, sp, &sp->sums.average_table)
+               : iso_no_memory("the averages of variables");
+}
+
 static iso_status make_sums(const iso_runtime *runtime, const iso_plan *plan, iso_slot_plan *sp)
 {
     size_t n_runs = count_runs(plan, sp->local->slot) + 1;
+    bool averages = false;
     run_bytes of = {0};
     iso_status status = ISO_OK;
     for (int b = 0; b < plan->buckets->count; b++) {
         const iso_bucket *bucket = &plan->buckets->buckets[b];
         of.element = iso_dtype_size(bucket->dtype);
+        averages |= bucket->optimizer->use_ema;
         for (int m = 0; m < bucket->n_members; m++)
             iso_bucket_visit_runs(bucket, &bucket->members[m], plan->program->mesh, sp->local->slot,
                                   add_run_bytes, &of);
@@ -170,7 +183,9 @@ static iso_status make_sums(const iso_runtime *runtime, const iso_plan *plan, is
     sp->sums.calls = iso_new(((size_t)plan->buckets->count + 1) * sizeof *sp->sums.calls);
     if (!sp->sums.runs || !sp->sums.calls)
         return iso_no_memory("the runs of an optimizer");
-    ISO_TRY(make_table(runtime, n_runs, sp));
+    ISO_TRY(make_table(runtime, n_runs, sp, &sp->sums.table));
+    if (averages)
+        ISO_TRY(make_averages(runtime, plan, n_runs, sp));
     const iso_device *device = sp->local->device;
     ISO_TRY(device->allocate(device, of.bytes, "the summed gradients of a slot", &sp->sums.memory));
     if (!device->gather)
@@ -228,9 +243,13 @@ void iso_executable_free_updates(iso_slot_plan *sp)
     iso_local_release(sp->local, sp->sums.memory);
     iso_local_release_pinned(sp->local, sp->sums.staging);
     iso_local_release(sp->local, sp->sums.table.device);
+    iso_local_release(sp->local, sp->sums.average_table.device);
     iso_free(sp->sums.table.host);
+    iso_free(sp->sums.average_table.host);
     iso_free(sp->sums.runs);
+    iso_free(sp->sums.average_runs);
     iso_free(sp->sums.calls);
+    iso_free(sp->sums.average_calls);
     for (int i = 0; i < sp->n_products; i++)
         iso_product_free(&sp->products[i]);
     iso_free(sp->products);

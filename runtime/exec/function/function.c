@@ -210,6 +210,28 @@ static void list_function(iso_function *function)
     function->runtime->detach = detach_functions;
 }
 
+/* Adds the constraints of the variables that an update changes by an optimizer. */
+static iso_update *add_constraints(const iso_update *update, iso_update *all)
+{
+    for (int i = 0; i < update->count; i++) {
+        iso_variable *variable = update->change[i].variable;
+        if (update->change[i].apply && variable->constraint)
+            all = iso_update_join(all, iso_assign(variable, variable->constraint));
+    }
+    return all;
+}
+
+/* Constraints are a function of their own, without inputs, because they read the variables after the update. */
+static iso_status make_constraints(iso_function *function, const iso_function_options *options)
+{
+    iso_function_options after = {.name = "constraints"};
+    for (int i = 0; i < ISO_MAX_FUNCTION_UPDATES && options->updates[i]; i++)
+        after.updates[0] = add_constraints(options->updates[i], after.updates[0]);
+    return after.updates[0]
+               ? iso_function_create_with(function->graph, &function->constraints, &after, sizeof after)
+               : ISO_OK;
+}
+
 iso_status iso_function_create_with(iso_graph *graph, iso_function **out, const iso_function_options *given,
                                     size_t size)
 {
@@ -235,6 +257,8 @@ iso_status iso_function_create_with(iso_graph *graph, iso_function **out, const 
                                 : "inference");
     iso_watchdog_name_set(&function->step_name, "a step of function", -1, function->name);
     status = function_set_up(function, &options);
+    if (status == ISO_OK)
+        status = make_constraints(function, &options);
     if (status == ISO_OK)
         status = iso_agree(graph->ctx, iso_graph_commit(graph));
     if (status == ISO_OK) {
@@ -271,6 +295,7 @@ void iso_function_destroy(iso_function *function)
     ISO_DEFAULT_MODES();
     if (!function)
         return;
+    iso_function_destroy(function->constraints);
     unlist_function(function);
     unmap_parts(function);
     if (function->runtime)
@@ -641,12 +666,14 @@ static iso_status end_step(iso_function *function, iso_executable **executable, 
         iso_function_drop_steps(function);
     else if (results && count > 0)
         memcpy(results, found, (size_t)count * sizeof *results);
+    if (status == ISO_OK && function->constraints)
+        status = iso_function_run(function->constraints, NULL, NULL);
     return status;
 }
 
 bool iso_function_is_async(const iso_function *function)
 {
-    return !function->runtime->device->host_access;
+    return !function->runtime->device->host_access && !function->constraints;
 }
 
 iso_status iso_function_begin_step(iso_function *function, const iso_batch *batch)

@@ -142,6 +142,12 @@ ISO_API const iso_mesh *iso_graph_mesh(const iso_graph *graph);
  * Both collective. */
 ISO_API iso_status iso_variable_read(iso_variable *variable, double *values, int64_t count);
 ISO_API iso_status iso_variable_assign(iso_variable *variable, const double *values, int64_t count);
+/* Sets the variables that the function updates by an optimizer with use_ema to their averages, as Keras's
+ * optimizer.finalize_variable_values() does. Gathers one variable at a time, all of it on every rank, as float64:
+ * ISO_NO_MEMORY. Collective; between steps. */
+ISO_API iso_status iso_function_take_averages(iso_function *function);
+/* The same, but exchanges both, so that a second call restores them. ISO_NO_MEMORY. Collective; between steps. */
+ISO_API iso_status iso_function_swap_averages(iso_function *function);
 /* Training steps so far; 0 before the graph's first function is made. Dropout's random numbers depend on
  * them. Local. */
 ISO_API uint64_t iso_graph_steps(const iso_graph *graph);

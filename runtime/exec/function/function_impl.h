@@ -13,6 +13,7 @@ struct iso_function {
     iso_program *program;
     iso_bucket_list buckets;
     iso_update_state *updates;
+    iso_function *constraints; /* brings the updated variables to their constraints; NULL: they have none */
     bool training, parts;
     bool defers_weights;     /* a step leaves it to the next one to send new weights to other hosts */
     iso_executable *stepped; /* only with .parts: the plan of the last step */

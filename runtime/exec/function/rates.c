@@ -38,7 +38,7 @@ static const iso_variable *variable_of(const iso_tensor *tensor)
 
 /* The rates of one kind of bucket. */
 static iso_status compute(iso_runtime *runtime, const iso_program *program, const iso_bucket *bucket,
-                          const iso_bucket_state *state, iso_rates *rates, bool *computed)
+                          const iso_bucket_state *state, iso_step_rates *rates, bool *computed)
 {
     const iso_op *apply = program->changes[bucket->members[0].change].apply;
     const iso_known_scalar *iteration, *rate;

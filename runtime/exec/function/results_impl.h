@@ -25,7 +25,8 @@ typedef struct iso_step_results {
     const iso_batch *batch;     /* that can name rows of the data set; NULL: there is none */
     int64_t position;           /* of the batch */
     iso_step_memory *memory;
-    iso_rates *rates; /* [kinds of buckets] if the host computes them, in pinned memory; NULL: slots do */
+    iso_step_rates
+        *rates; /* [kinds of buckets] if the host computes them, in pinned memory; NULL: slots do */
     iso_fault
         *faults; /* [n_locals], of the kernels, in pinned memory; NULL: the host reads those of the slots */
     double *host_faults; /* [n_locals] what the host tells the kernels that count faults, in pinned memory */

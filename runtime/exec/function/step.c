@@ -301,6 +301,8 @@ static void change_state(const iso_step *s, int local)
         return;
     if (s->updates)
         iso_updates_apply(s->runtime, s->executable, s->function->updates, local);
+    else
+        iso_updates_average(s->runtime, s->executable, s->function->updates, local);
     s->runtime->backend->copy_bytes(sp->assigns, sp->n_assigns, sp->fault_total, sp->local->stream);
     if (s->runtime->mesh->n_slots > 1 &&
         !s->runtime->device->gather) /* others will read what is changed here */

@@ -572,6 +572,8 @@ static iso_status make_state(const iso_runtime *runtime, const iso_bucket *bucke
     if (!state->run)
         return iso_error(ISO_FAILED, "the %s backend has no kernel for the optimizer '%s' in %s",
                          runtime->backend->name, bucket->optimizer->rule, iso_dtype_name(bucket->dtype));
+    if (bucket->optimizer->use_ema)
+        state->average = runtime->backend->optimizer(ISO_AVERAGE_KERNEL, bucket->dtype);
     state->data = iso_new(((size_t)(state->n_slots * runtime->n_locals) + 1) * sizeof *state->data);
     state->paths = iso_new(((size_t)(state->n_slots * bucket->n_members) + 1) * sizeof *state->paths);
     if (!state->data || !state->paths)

@@ -67,7 +67,8 @@ typedef struct iso_bucket_state {
     /* [members of the bucket * n_slots] "optimizer/adam/dense/kernel/momentum", the graph's; NULL until needed */
     const char **paths;
     const iso_optimizer_rule *rule;
-    iso_rule_run run; /* the rule on the device */
+    iso_rule_run run;     /* the rule on the device */
+    iso_rule_run average; /* the kernel of averages, which the last slot holds; NULL: there are none */
 } iso_bucket_state;
 
 /* The state of one set of updates; functions with the same updates share it. */
@@ -247,6 +248,14 @@ iso_status iso_runtime_add_variables(const iso_runtime *runtime, iso_state_shard
 /* variables.c: gives every rank each element from the one rank that has it; on all other ranks its bits are
  * zero. Collective. */
 iso_status iso_elements_all_gather(iso_context *ctx, double *values, int64_t count);
+/* variables.c: the elements that this rank writes, at their global indices; all others are not written. And stores
+ * this rank's parts of the global array in its copies. */
+iso_status iso_variable_get_own(const iso_runtime *runtime, const iso_variable *variable, double *values);
+iso_status iso_variable_set_own(const iso_runtime *runtime, const iso_variable *variable,
+                                const double *values);
+/* shards.c: the same for the shards of one path. */
+iso_status iso_shards_get_elements(const iso_state_shards *shards, const char *path, double *values);
+iso_status iso_shards_set_elements(const iso_state_shards *shards, const char *path, const double *values);
 /* shards.c: the path of an optimizer's slot. */
 void iso_optimizer_slot_path(const char *rule, const iso_variable *variable, const char *slot,
                              char path[ISO_MAX_SLOT_PATH]);

@@ -226,42 +226,6 @@ static void add_free_block(iso_runtime *runtime, const iso_variable *variable, i
 
 /* ---- the optimizer's state ---- */
 
-static iso_status place_elements(const iso_state_shards *shards, const char *path, double *values)
-{
-    iso_mapping mapping;
-    iso_status status = ISO_OK;
-    for (int i = 0; i < shards->count; i++) {
-        const iso_state_shard *shard = &shards->shards[i];
-        if (!shard->writer || strcmp(shard->path, path) != 0)
-            continue;
-        ISO_TRY(iso_map(shard->stream, shard->data, iso_shard_bytes(shard), &mapping));
-        for (int64_t k = 0; k < shard->count; k++)
-            values[iso_box_global_index(&shard->box, &shard->shape, shard->begin + k)] =
-                iso_element_get(mapping.data, shard->dtype, k);
-        ISO_TRY(iso_unmap(ISO_OK, &mapping));
-    }
-done:
-    return status;
-}
-
-static iso_status take_elements(const iso_state_shards *shards, const char *path, const double *values)
-{
-    iso_mapping mapping;
-    iso_status status = ISO_OK;
-    for (int i = 0; i < shards->count; i++) {
-        const iso_state_shard *shard = &shards->shards[i];
-        if (strcmp(shard->path, path) != 0)
-            continue;
-        ISO_TRY(iso_map_to_write(shard->stream, shard->data, iso_shard_bytes(shard), &mapping));
-        for (int64_t k = 0; k < shard->count; k++)
-            iso_element_set(mapping.data, shard->dtype, k,
-                            values[iso_box_global_index(&shard->box, &shard->shape, shard->begin + k)]);
-        ISO_TRY(iso_unmap(ISO_OK, &mapping));
-    }
-done:
-    return status;
-}
-
 /* Sends one optimizer slot of one variable from the ranks that held it to those that hold it now. */
 static iso_status give_slot(iso_context *ctx, const iso_state_shards *from, const iso_state_shards *to,
                             const char *path, const iso_shape *shape)
@@ -273,9 +237,9 @@ static iso_status give_slot(iso_context *ctx, const iso_state_shards *from, cons
         status = iso_alloc((size_t)count * sizeof(double), "the optimizer's state", &memory);
     ISO_TRY(iso_agree(ctx, status));
     memset(memory, 0, (size_t)count * sizeof(double));
-    ISO_TRY(iso_agree(ctx, place_elements(from, path, memory)));
+    ISO_TRY(iso_agree(ctx, iso_shards_get_elements(from, path, memory)));
     ISO_TRY(iso_elements_all_gather(ctx, memory, count));
-    ISO_TRY(iso_agree(ctx, take_elements(to, path, memory)));
+    ISO_TRY(iso_agree(ctx, iso_shards_set_elements(to, path, memory)));
 done:
     iso_free(memory);
     return status;

@@ -294,3 +294,41 @@ void iso_state_shards_free(iso_state_shards *shards)
     iso_free(shards->shards);
     *shards = (iso_state_shards){0};
 }
+
+/* ---- their elements ---- */
+
+iso_status iso_shards_get_elements(const iso_state_shards *shards, const char *path, double *values)
+{
+    iso_mapping mapping;
+    iso_status status = ISO_OK;
+    for (int i = 0; i < shards->count; i++) {
+        const iso_state_shard *shard = &shards->shards[i];
+        if (!shard->writer || strcmp(shard->path, path) != 0)
+            continue;
+        ISO_TRY(iso_map(shard->stream, shard->data, iso_shard_bytes(shard), &mapping));
+        for (int64_t k = 0; k < shard->count; k++)
+            values[iso_box_global_index(&shard->box, &shard->shape, shard->begin + k)] =
+                iso_element_get(mapping.data, shard->dtype, k);
+        ISO_TRY(iso_unmap(ISO_OK, &mapping));
+    }
+done:
+    return status;
+}
+
+iso_status iso_shards_set_elements(const iso_state_shards *shards, const char *path, const double *values)
+{
+    iso_mapping mapping;
+    iso_status status = ISO_OK;
+    for (int i = 0; i < shards->count; i++) {
+        const iso_state_shard *shard = &shards->shards[i];
+        if (strcmp(shard->path, path) != 0)
+            continue;
+        ISO_TRY(iso_map_to_write(shard->stream, shard->data, iso_shard_bytes(shard), &mapping));
+        for (int64_t k = 0; k < shard->count; k++)
+            iso_element_set(mapping.data, shard->dtype, k,
+                            values[iso_box_global_index(&shard->box, &shard->shape, shard->begin + k)]);
+        ISO_TRY(iso_unmap(ISO_OK, &mapping));
+    }
+done:
+    return status;
+}

@@ -36,8 +36,7 @@ done:
     return status;
 }
 
-/* The elements that this rank writes, at their global indices; all other bits are zero. */
-static iso_status write_own(const iso_runtime *runtime, const iso_variable *variable, double *values)
+iso_status iso_variable_get_own(const iso_runtime *runtime, const iso_variable *variable, double *values)
 {
     iso_status status = ISO_OK;
     for (int l = 0; l < runtime->n_locals; l++) {
@@ -75,7 +74,7 @@ iso_status iso_variable_read(iso_variable *variable, double *values, int64_t cou
         return status;
     iso_step_send_deferred_weights(runtime);
     memset(values, 0, (size_t)count * sizeof *values);
-    status = iso_agree(runtime->ctx, write_own(runtime, variable, values));
+    status = iso_agree(runtime->ctx, iso_variable_get_own(runtime, variable, values));
     return status == ISO_OK ? iso_elements_all_gather(runtime->ctx, values, count) : status;
 }
 
@@ -91,8 +90,8 @@ static iso_status agree_on_values(const iso_variable *variable, const double *va
     return status;
 }
 
-/* Copies the parts of the global array to this rank's slots. */
-static iso_status take_own(const iso_runtime *runtime, const iso_variable *variable, const double *values)
+iso_status iso_variable_set_own(const iso_runtime *runtime, const iso_variable *variable,
+                                const double *values)
 {
     iso_status status = ISO_OK;
     for (int l = 0; l < runtime->n_locals; l++) {
@@ -125,7 +124,7 @@ iso_status iso_variable_assign(iso_variable *variable, const double *values, int
     iso_step_send_deferred_weights(runtime);
     iso_runtime_forget_known(runtime);
     /* no rank runs a step before all have written */
-    return iso_agree(runtime->ctx, take_own(runtime, variable, values));
+    return iso_agree(runtime->ctx, iso_variable_set_own(runtime, variable, values));
 }
 
 const iso_layout *iso_variable_layout(iso_variable *variable)

@@ -46,6 +46,18 @@ static bool minimize_check(iso_graph *graph, const iso_optimizer *optimizer)
 }
 
 /* ---- which variables ---- */
+static iso_tensor *scale_loss(const minimizer *m, iso_tensor *loss)
+{
+    double factor = m->optimizer->loss_scale_factor;
+    return factor != 0 ? iso_affine(loss, factor, 0) : loss;
+}
+
+static iso_tensor *unscale(const minimizer *m, iso_tensor *gradient)
+{
+    double factor = m->optimizer->loss_scale_factor;
+    return factor != 0 ? iso_affine(gradient, 1 / factor, 0) : gradient;
+}
+
 static bool find_gradients(minimizer *m, iso_tensor *loss)
 {
     int all = iso_graph_variable_count(m->graph), trainable = 0;
@@ -65,13 +77,13 @@ static bool find_gradients(minimizer *m, iso_tensor *loss)
         m->variable[trainable] = variable;
         value[trainable++] = iso_variable_value(variable);
     }
-    iso_gradients(loss, value, trainable, m->gradient);
+    iso_gradients(scale_loss(m, loss), value, trainable, m->gradient);
     iso_free(value);
     for (int i = 0; i < trainable; i++) {
         if (!m->gradient[i])
             continue;
         m->variable[m->count] = m->variable[i];
-        m->gradient[m->count++] = m->gradient[i];
+        m->gradient[m->count++] = unscale(m, m->gradient[i]);
     }
     return iso_graph_error(m->graph) == ISO_OK;
 }

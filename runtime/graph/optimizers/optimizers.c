@@ -24,6 +24,10 @@ const iso_setting iso_optimizer_settings[] = {
     {"clip_value", ISO_SETTING_REAL, offsetof(iso_optimizer, clip_value), .keras = "clipvalue"},
     {"accumulation", ISO_SETTING_INT, offsetof(iso_optimizer, accumulation),
      .keras = "gradient_accumulation_steps"},
+    ISO_SETTING(iso_optimizer, FLAG, use_ema, 0),
+    ISO_SETTING(iso_optimizer, REAL, ema_momentum, 0.99),
+    ISO_SETTING(iso_optimizer, INT, ema_overwrite_frequency, 0),
+    ISO_SETTING(iso_optimizer, REAL, loss_scale_factor, 0),
     {0},
 };
 
@@ -85,6 +89,10 @@ int iso_optimizer_slots(const iso_optimizer *optimizer, const char **names, doub
         initial[count] = slot->initial ? value_of(optimizer, rule->row.setting, slot->initial) : 0;
         names[count++] = slot->name;
     }
+    if (optimizer->use_ema) {
+        initial[count] = 0;
+        names[count++] = ISO_AVERAGE_SLOT;
+    }
     return count;
 }
 
@@ -110,7 +118,11 @@ iso_optimizer iso_optimizer_make(const iso_optimizer_rule *rule, const void *giv
                                .clip_norm = common.clip_norm,
                                .global_clip_norm = common.global_clip_norm,
                                .clip_value = common.clip_value,
-                               .accumulation = common.accumulation};
+                               .accumulation = common.accumulation,
+                               .use_ema = common.use_ema,
+                               .ema_momentum = iso_option_number(common.ema_momentum, 0.99),
+                               .ema_overwrite_frequency = common.ema_overwrite_frequency,
+                               .loss_scale_factor = common.loss_scale_factor};
     iso_settings_zero(iso_optimizer_settings, &optimizer);
     for (int i = 0; rule->row.setting[i].name; i++)
         optimizer.hyper[i] = iso_setting_option(&rule->row.setting[i], options.bytes);
@@ -136,6 +148,16 @@ static iso_status check_clipping(const iso_optimizer *optimizer)
     if ((optimizer->clip_norm > 0) + (optimizer->global_clip_norm > 0) + (optimizer->clip_value > 0) > 1)
         return iso_error(ISO_INVALID, "clip_norm %g, global_clip_norm %g, clip_value %g: only one may be set",
                          optimizer->clip_norm, optimizer->global_clip_norm, optimizer->clip_value);
+    return ISO_OK;
+}
+
+static iso_status check_average(const iso_optimizer *optimizer)
+{
+    if (optimizer->use_ema && !(optimizer->ema_momentum >= 0 && optimizer->ema_momentum <= 1))
+        return iso_error(ISO_INVALID, "ema_momentum is %g: it must be in [0, 1]", optimizer->ema_momentum);
+    if (optimizer->ema_overwrite_frequency < 0)
+        return iso_error(ISO_INVALID, "ema_overwrite_frequency is %d: it must not be negative",
+                         optimizer->ema_overwrite_frequency);
     return ISO_OK;
 }
 
@@ -165,9 +187,13 @@ iso_status iso_optimizer_check(const iso_optimizer *optimizer)
     if (optimizer->accumulation < 0)
         return iso_error(ISO_INVALID, "accumulation over %d steps: it must not be negative",
                          optimizer->accumulation);
+    if (!isfinite(optimizer->loss_scale_factor) || optimizer->loss_scale_factor < 0)
+        return iso_error(ISO_INVALID, "loss_scale_factor is %g: it must be finite and not negative",
+                         optimizer->loss_scale_factor);
     ISO_TRY(check_settings(optimizer, rule_of(row)));
     ISO_TRY(iso_schedule_check(&optimizer->schedule));
     ISO_TRY(check_clipping(optimizer));
+    ISO_TRY(check_average(optimizer));
 done:
     return status;
 }
@@ -175,15 +201,31 @@ done:
 /* ---- a step ---- */
 
 /* Schedules count all iterations; what depends on updates (Adam's powers) counts only updates. */
-bool iso_optimizer_updates(const iso_optimizer *optimizer, int64_t iterations)
+static int64_t updates_after(const iso_optimizer *optimizer, int64_t iterations)
+{
+    return optimizer->accumulation > 1 ? iterations / optimizer->accumulation : iterations;
+}
+
+static bool ends_accumulation(const iso_optimizer *optimizer, int64_t iterations)
 {
     return optimizer->accumulation <= 1 || (iterations + 1) % optimizer->accumulation == 0;
+}
+
+/* As in Keras, also in the steps that only accumulate gradients. */
+static bool overwrites(const iso_optimizer *optimizer, int64_t iterations)
+{
+    int every = optimizer->ema_overwrite_frequency;
+    return optimizer->use_ema && every > 0 && (updates_after(optimizer, iterations) + 1) % every == 0;
+}
+
+bool iso_optimizer_updates(const iso_optimizer *optimizer, int64_t iterations)
+{
+    return ends_accumulation(optimizer, iterations) || overwrites(optimizer, iterations);
 }
 
 bool iso_optimizer_prepare(const iso_optimizer_rule *rule, const iso_optimizer *optimizer, iso_dtype dtype,
                            int64_t iterations, double learning_rate, double *hyper)
 {
-    int64_t steps = optimizer->accumulation > 1 ? optimizer->accumulation : 1;
     double rate = iso_schedule_rate(optimizer, iterations, learning_rate);
     memset(hyper, 0, ISO_MAX_HYPER * sizeof *hyper);
     hyper[ISO_HYPER_RATE] = rate;
@@ -191,6 +233,16 @@ bool iso_optimizer_prepare(const iso_optimizer_rule *rule, const iso_optimizer *
     for (int i = 0; rule->row.setting[i].name; i++)
         hyper[ISO_HYPER_OWN + i] = optimizer->hyper[i];
     if (rule->prepare)
-        rule->prepare(optimizer, dtype == ISO_F32, iterations / steps, hyper);
-    return iso_optimizer_updates(optimizer, iterations);
+        rule->prepare(optimizer, dtype == ISO_F32, updates_after(optimizer, iterations), hyper);
+    return ends_accumulation(optimizer, iterations);
+}
+
+/* As in Keras, the steps that only accumulate gradients change averages too, and all of those before the first update
+ * begin them anew. */
+bool iso_optimizer_prepare_average(const iso_optimizer *optimizer, int64_t iterations, double *hyper)
+{
+    memset(hyper, 0, ISO_MAX_HYPER * sizeof *hyper);
+    hyper[ISO_HYPER_MOMENTUM] = updates_after(optimizer, iterations) == 0 ? 0 : optimizer->ema_momentum;
+    hyper[ISO_HYPER_OVERWRITE] = overwrites(optimizer, iterations);
+    return optimizer->use_ema;
 }

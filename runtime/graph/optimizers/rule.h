@@ -55,8 +55,7 @@ enum { ISO_MAX_OPTIMIZER_OPTIONS = 1024 }; /* bytes of a struct of options */
  * with the defaults. */
 iso_optimizer iso_optimizer_make(const iso_optimizer_rule *rule, const void *options, size_t size);
 
-/* The rows in the order of list.h; and those members of iso_optimizer that every rule has, whose fallbacks
- * are 0. */
+/* The rows in the order of list.h; and those members of iso_optimizer that every rule has. */
 extern const iso_descriptor *const iso_optimizer_rows[];
 extern const iso_setting iso_optimizer_settings[];
 /* NULL if there is none of this name; name NULL: Keras's default, rmsprop. */
@@ -64,7 +63,8 @@ const iso_optimizer_rule *iso_optimizer_rule_find(const char *name);
 /* The name of its kernel in the backends; the name itself if there is no such optimizer. */
 const char *iso_optimizer_kernel(const char *name);
 /* The slots of an optimizer of a known rule: their number, and their names and initial values
- * (ISO_MAX_OPTIMIZER_SLOTS). */
+ * (ISO_MAX_OPTIMIZER_SLOTS). The last one is ISO_AVERAGE_SLOT if it has use_ema. */
+#define ISO_AVERAGE_SLOT "average"
 int iso_optimizer_slots(const iso_optimizer *optimizer, const char **names, double *initial);
 /* Whether both make the same updates. no_decay, which graphs resolve, is ignored. */
 bool iso_optimizer_equal(const iso_optimizer *a, const iso_optimizer *b);
@@ -78,8 +78,17 @@ enum { ISO_HYPER_RATE, ISO_HYPER_DECAY /* w -= w * decay, before the step */, IS
 /* Whether the step after `iterations` completed ones changes weights. False: it only accumulates gradients. */
 bool iso_optimizer_updates(const iso_optimizer *optimizer, int64_t iterations);
 /* rule: the optimizer's. Fills hyper (ISO_MAX_HYPER) for the kernels of variables of this type, for the
- * step after `iterations` completed ones. Returns iso_optimizer_updates: if false, no kernel is to run. */
+ * step after `iterations` completed ones. Returns whether the rule's kernel is to run: not if the step only
+ * accumulates gradients. */
 bool iso_optimizer_prepare(const iso_optimizer_rule *rule, const iso_optimizer *optimizer, iso_dtype dtype,
                            int64_t iterations, double learning_rate, double *hyper);
+
+/* The kernel of averages, which backends have beside those of the rules. It runs after the rule's on the same
+ * elements: slot = momentum * slot + (1 - momentum) * weight; then, if it overwrites, weight = slot. */
+#define ISO_AVERAGE_KERNEL "average"
+enum { ISO_HYPER_MOMENTUM, ISO_HYPER_OVERWRITE };
+/* Fills its hyper (ISO_MAX_HYPER) for the step after `iterations` completed ones, by BaseOptimizer of
+ * keras/src/optimizers/base_optimizer.py. Returns whether it is to run. */
+bool iso_optimizer_prepare_average(const iso_optimizer *optimizer, int64_t iterations, double *hyper);
 
 #endif

@@ -10,5 +10,8 @@ SCHEDULE(constant, "")
 SCHEDULE(exponential, ":decay_steps=1000,decay_rate=0.9,staircase=1")
 SCHEDULE(cosine, ":decay_steps=1000,alpha=0.1,warmup_steps=100,warmup_target=0.01")
 SCHEDULE(piecewise, ":1000=0.01,2000=0.001")
+SCHEDULE(polynomial, ":decay_steps=1000,end_learning_rate=0.001,power=2,cycle=1")
+SCHEDULE(inverse_time, ":decay_steps=1000,decay_rate=0.5,staircase=1")
+SCHEDULE(cosine_restarts, ":first_decay_steps=1000,t_mul=2,m_mul=0.9,alpha=0.1")
 // clang-format on
 #undef SCHEDULE

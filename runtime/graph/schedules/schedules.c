@@ -15,10 +15,19 @@ const iso_schedule_rule iso_schedule_constant = {.row = {"constant", NULL, NULL}
                                                  .kind = ISO_SCHEDULE_CONSTANT};
 
 const iso_setting iso_schedule_members[] = {
-    ISO_SETTING(iso_schedule, REAL, initial, 0),       ISO_SETTING(iso_schedule, REAL, rate, 0),
-    ISO_SETTING(iso_schedule, REAL, alpha, 0),         ISO_SETTING(iso_schedule, REAL, warmup_target, 0),
-    ISO_SETTING(iso_schedule, COUNT, decay_steps, 0),  ISO_SETTING(iso_schedule, COUNT, warmup_steps, 0),
-    ISO_SETTING(iso_schedule, FLAG, staircase, false), {0},
+    ISO_SETTING(iso_schedule, REAL, initial, 0),
+    ISO_SETTING(iso_schedule, REAL, rate, 0),
+    ISO_SETTING(iso_schedule, REAL, alpha, 0),
+    ISO_SETTING(iso_schedule, REAL, warmup_target, 0),
+    ISO_SETTING(iso_schedule, COUNT, decay_steps, 0),
+    ISO_SETTING(iso_schedule, COUNT, warmup_steps, 0),
+    ISO_SETTING(iso_schedule, FLAG, staircase, false),
+    ISO_SETTING(iso_schedule, REAL, end, 0),
+    ISO_SETTING(iso_schedule, REAL, power, 0),
+    ISO_SETTING(iso_schedule, REAL, t_mul, 0),
+    ISO_SETTING(iso_schedule, REAL, m_mul, 0),
+    ISO_SETTING(iso_schedule, FLAG, cycle, false),
+    {0},
 };
 
 const iso_schedule_rule *iso_schedule_rule_of(const iso_schedule *schedule)

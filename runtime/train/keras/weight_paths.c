@@ -398,7 +398,7 @@ static iso_status weight_paths_add_slots(finder *f, const iso_optimizer *optimiz
 {
     const char *name[ISO_MAX_OPTIMIZER_SLOTS];
     double initial[ISO_MAX_OPTIMIZER_SLOTS];
-    int slots = iso_optimizer_slots(optimizer, name, initial);
+    int slots = iso_optimizer_slots(optimizer, name, initial) - optimizer->use_ema;
     iso_status status = ISO_OK;
     for (int first = 0, end; first < slots; first = end) {
         for (end = first + 1; end < slots && is_beside(rule, name[end]);)
@@ -422,6 +422,8 @@ static iso_status add_optimizer(finder *f, const iso_optimizer *optimizer)
     ISO_TRY(add_own(f, "iteration", &at));
     if (optimizer->schedule.kind == ISO_SCHEDULE_CONSTANT)
         ISO_TRY(add_own(f, "learning_rate", &at));
+    for (int i = 0; optimizer->use_ema && i < f->n_trainables; i++)
+        ISO_TRY(add_slot(f, optimizer, f->trainables[i], ISO_AVERAGE_SLOT, 0, &at));
     for (int i = 0; optimizer->accumulation > 1 && i < f->n_trainables; i++)
         ISO_TRY(add_slot(f, optimizer, f->trainables[i], "gradient_accumulator", 0, &at));
     ISO_TRY(weight_paths_add_slots(f, optimizer, rule, &at));

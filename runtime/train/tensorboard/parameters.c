@@ -34,7 +34,7 @@ static void add_optimizer(iso_text *text, const iso_optimizer *optimizer)
     for (int i = 0; own[i].name; i++)
         add_setting(text, iso_setting_keras(&own[i]), optimizer->hyper[i]);
     for (const iso_setting *rest = iso_optimizer_settings + 1; rest->name; rest++)
-        if (iso_setting_get(rest, optimizer) != 0)
+        if (iso_setting_get(rest, optimizer) != rest->fallback)
             add_setting(text, iso_setting_keras(rest), iso_setting_get(rest, optimizer));
 }
 

@@ -250,7 +250,7 @@ START_TEST(as_keras)
         {"chain", chain, iso_rmsprop(.momentum = 0.9, .centered = true), 0},
         {"nested", nested, iso_adam(.amsgrad = true), 0},
         {"shared_block", shared_block, iso_sgd(0.1, .momentum = 0.9), 0},
-        {"frozen", frozen, iso_adamw(.accumulation = 2), 0},
+        {"frozen", frozen, iso_adamw(.accumulation = 2, .use_ema = true), 0},
         {"two_heads", two_heads, iso_adagrad(.initial_accumulator = 3), 0},
         {"images", images, iso_rmsprop(.schedule = iso_cosine_decay(0.1, 10)), 1},
         {"recurrent", recurrent, iso_adam(), 0},
