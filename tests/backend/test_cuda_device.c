@@ -484,11 +484,11 @@ START_TEST(rates_that_are_queued_do_not_change_those_before)
     const iso_optimizer optimizers[] = {iso_sgd(.momentum = 0.9), iso_adam()};
     const int64_t iteration = 3;
     const double rate = 0.5;
-    iso_rates want[2] = {0};
+    iso_step_rates want[2] = {0};
     void *memory = NULL;
     area_used = 0;
-    good(gpu->device(0)->allocate_pinned(gpu->device(0), QUEUED * sizeof(iso_rates), "a test", &memory));
-    iso_rates *there = on_device(want, sizeof *want), *got = memory;
+    good(gpu->device(0)->allocate_pinned(gpu->device(0), QUEUED * sizeof(iso_step_rates), "a test", &memory));
+    iso_step_rates *there = on_device(want, sizeof *want), *got = memory;
     void *iteration_there = on_device(&iteration, sizeof iteration),
          *rate_there = on_device(&rate, sizeof rate);
     for (int i = 0; i < QUEUED; i++) {
