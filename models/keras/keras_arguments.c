@@ -287,16 +287,14 @@ static const struct {
     {"sparse", "false"},
     {"ragged", "false"},
     {"optional", "false"},
-    {"mask_zero", "false"},
     {"threshold", "0"},
     {"name", ""},
     {"return_state", "false"},
     {"stateful", "false"},
     {"recurrent_dropout", "0"},
     {"reset_after", "true"},
-    {"unroll", ""},               /* a loop that is unrolled computes the same */
-    {"zero_output_for_mask", ""}, /* there are no masks */
-    {"training", ""},             /* of a call: fit, evaluate and predict set it */
+    {"unroll", ""},   /* a loop that is unrolled computes the same */
+    {"training", ""}, /* of a call: fit, evaluate and predict set it */
     {"input_axes", "null"},
     {"output_axes", "null"},
 };

@@ -223,19 +223,6 @@ static iso_status incomplete_layer(const iso_keras_network *net, const iso_keras
     return status;
 }
 
-/* The operations that make a mask stand before this layer in a file, and say less. */
-static iso_status check_masking(const iso_keras_network *net, const iso_keras_layer *l)
-{
-    if (strcmp(l->type, "Masking") != 0)
-        return ISO_OK;
-    size_t outer = enter_layer(net, l);
-    iso_status status = iso_keras_refuse(
-        net->reader, "the layer Masking is not supported: there are no masks, each step counts; build the "
-                     "model without it, from sequences padded at the front (\"Masks\" in docs/keras.md)");
-    iso_keras_leave(net->reader, outer);
-    return status;
-}
-
 static iso_status read_layer(iso_keras_network *net, const json_t *entry, int number)
 {
     iso_keras_layer *l = &net->layers[number];
@@ -244,9 +231,6 @@ static iso_status read_layer(iso_keras_network *net, const json_t *entry, int nu
     l->name = iso_keras_text(l->config, "name");
     if (!l->type || !json_is_object(l->config) || !l->name)
         return incomplete_layer(net, l);
-    iso_status status = check_masking(net, l);
-    if (status != ISO_OK)
-        return status;
     const json_t *nodes = json_object_get(entry, "inbound_nodes");
     l->n_nodes = is_input(l) || !nodes ? 1 : (int)json_array_size(nodes);
     l->calls = iso_new((size_t)l->n_nodes * sizeof *l->calls + 1);

@@ -73,6 +73,13 @@ iso_status iso_keras_check_operation(const iso_keras_network *net, const iso_ker
 iso_status iso_keras_call_operation(iso_keras_network *net, const iso_keras_layer *l,
                                     const iso_keras_node *node, iso_keras_list *out);
 
+/* ---- mask_operations.c ---- */
+/* Whether it is an operation that makes a mask of other tensors. */
+bool iso_keras_makes_mask(const iso_keras_layer *l);
+/* ISO_INVALID: it does something else. */
+iso_status iso_keras_call_mask_operation(iso_keras_network *net, const iso_keras_layer *l,
+                                         const iso_keras_node *node, iso_keras_list *out);
+
 /* ---- policies.c ---- */
 /* Whether some layer of a model has the policy mixed_bfloat16. */
 bool iso_keras_names_mixed(const json_t *config);

@@ -73,7 +73,7 @@ static iso_tensor *with_number(const char *type, binary op, iso_tensor *x, doubl
 iso_status iso_keras_check_operation(const iso_keras_network *net, const iso_keras_layer *l)
 {
     iso_text text = {0};
-    if (operations_find(l->type) >= 0)
+    if (operations_find(l->type) >= 0 || iso_keras_makes_mask(l))
         return ISO_OK;
     for (int i = 0; i < OPERATIONS; i++)
         iso_text_add(&text, "%s%s", i ? ", " : "", operations[i].type);
@@ -152,6 +152,8 @@ iso_status iso_keras_call_operation(iso_keras_network *net, const iso_keras_laye
     int kind = operations_find(l->type), operands = node->inputs.count + node->numbers.count;
     iso_tensor *y = NULL;
     iso_status status;
+    if (iso_keras_makes_mask(l))
+        return iso_keras_call_mask_operation(net, l, node, out);
     ISO_TRY(iso_keras_check_operation(net, l));
     ISO_TRY(operations_check(net, l, node));
     if (node->inputs.count == 0 || operands != (operations[kind].two ? 2 : 1))

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "models/keras/network_impl.h"
+#include "models/layers/masks.h"
 #include "runtime/base/list.h"
 #include "runtime/base/memory.h"
 
@@ -162,6 +163,45 @@ done:
     return status;
 }
 
+/* Whether a tensor of the file, or null, is the mask that goes with an input. */
+static iso_status check_mask(iso_keras_network *net, const char *key, const json_t *value, iso_tensor *input,
+                             bool *ready)
+{
+    iso_keras_list list = {0};
+    char text[120];
+    iso_status status = add_argument(net, value, NULL, &list, ready);
+    if (status == ISO_OK && *ready && list.count == 1 &&
+        !iso_mask_equal(list.tensor[0], iso_tensor_masks(input).built))
+        status = iso_keras_refuse(net->reader,
+                                  "%s is %s: only the mask of its input is supported, which layers before it "
+                                  "make and pass on (\"Masks\" in docs/keras.md)",
+                                  key, iso_keras_value(value, text, sizeof text));
+    iso_keras_list_free(&list);
+    return status;
+}
+
+/* The masks that Keras puts into a call: those of its inputs, which the layers here find themselves. They are taken
+ * out of `others`. */
+static iso_status check_masks(iso_keras_network *net, json_t *others, const iso_keras_list *inputs,
+                              bool *ready)
+{
+    static const char *const keys[] = {"mask", "query_mask", "value_mask", "key_mask"};
+    iso_status status = ISO_OK;
+    for (int k = 0; k < 4; k++) {
+        const json_t *value = json_object_get(others, keys[k]);
+        if (k == 0 && is_tensor(value) && inputs->count > 1) /* Keras itself does not set it there */
+            return iso_keras_refuse(net->reader,
+                                    "mask is given together with initial_state: that is not supported");
+        const int first = k > 0 ? k - 1 : 0, count = json_is_array(value) ? (int)json_array_size(value) : 1;
+        for (int i = 0; value && i < count && first + i < inputs->count; i++)
+            ISO_TRY(check_mask(net, keys[k], json_is_array(value) ? json_array_get(value, (size_t)i) : value,
+                               inputs->tensor[first + i], ready));
+        json_object_del(others, keys[k]);
+    }
+done:
+    return status;
+}
+
 /* The arguments of an operation: tensors and numbers. */
 static iso_status add_operands(iso_keras_network *net, const json_t *args, iso_keras_node *node)
 {
@@ -194,6 +234,8 @@ iso_status iso_keras_read_node(iso_keras_network *net, const json_t *json, bool 
     if (!node->others)
         ISO_TRY(iso_no_memory("the arguments of a call"));
     ISO_TRY(add_named(net, node->others, &node->inputs, &node->ready));
+    if (!numbers && node->ready)
+        ISO_TRY(check_masks(net, node->others, &node->inputs, &node->ready));
 done:
     return status;
 }

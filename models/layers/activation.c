@@ -2,8 +2,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "models/layers/layer_impl.h"
 #include "models/layers/list.h"
+#include "models/layers/masks.h"
 #include "runtime/graph/ops/list.h"
 
 /* ---- functions that are more than one op ---- */
@@ -256,6 +256,9 @@ static iso_tensor *softmax_layer(iso_tensor *x, const char *name, const int *axi
     iso_layer layer;
     if (!activation_begin(&layer, &x, type_of(ISO_SOFTMAX)->row.keras, name))
         return iso_layer_broken(x);
+    if (iso_layer_mask(&layer, layer.single))
+        return iso_layer_fail(&layer, "its input has a mask, which Keras's Softmax takes for that of its "
+                                      "elements; the activation 'softmax' passes it on");
     return iso_layer_end(&layer, softmax_over(&layer, axis, count, x));
 }
 
@@ -362,8 +365,9 @@ static iso_tensor *build_softmax(const iso_layer_config *config, iso_tensor *con
 }
 
 const iso_layer_type iso_layer_activation = {
-    .keras = "Activation", .build = build_activation, .any_rank = true};
-const iso_layer_type iso_layer_softmax = {.keras = "Softmax", .build = build_softmax};
+    .keras = "Activation", .build = build_activation, .any_rank = true, .masks = ISO_MASKS_PASSED};
+const iso_layer_type iso_layer_softmax = {
+    .keras = "Softmax", .build = build_softmax, .masks = ISO_MASKS_PASSED};
 
 /* Keras's other layers for activations. */
 #define LAYER_OF(NAME, KIND, CLASS)                                                                          \
@@ -374,7 +378,8 @@ const iso_layer_type iso_layer_softmax = {.keras = "Softmax", .build = build_sof
         read_numbers(config, iso_activations[KIND], &numbers);                                               \
         return make_layer(x[0], config->name, KIND, true, &numbers);                                         \
     }                                                                                                        \
-    const iso_layer_type iso_layer_##NAME = {.keras = CLASS, .build = build_##NAME, .any_rank = true};
+    const iso_layer_type iso_layer_##NAME = {                                                                \
+        .keras = CLASS, .build = build_##NAME, .any_rank = true, .masks = ISO_MASKS_PASSED};
 LAYER_OF(relu, ISO_RELU, "ReLU")
 LAYER_OF(leaky_relu, ISO_LEAKY_RELU, "LeakyReLU")
 LAYER_OF(elu, ISO_ELU, "ELU")

@@ -4,8 +4,8 @@
  * independent: a mesh axis that shards them needs one sum, after the last product. */
 #include <math.h>
 
-#include "models/layers/layer_impl.h"
 #include "models/layers/list.h"
+#include "models/layers/masks.h"
 #include "runtime/base/thread_modes.h"
 
 typedef struct attention attention;
@@ -240,9 +240,9 @@ static iso_tensor *join_heads(const attention *a, iso_tensor *y)
 
 enum { MASKED = -1000000000 }; /* the score of masked positions, as in Keras */
 
-/* Whether the mask is not 0, as [batch, heads or 1, t, s]; NULL: there is no mask. One row of it may stand for all
+/* Whether attention_mask is not 0, as [batch, heads or 1, t, s]; NULL: there is none. One row of it may stand for all
  * queries, one column for all keys. */
-static iso_tensor *mask_of(const attention *a, int64_t t, int64_t s)
+static iso_tensor *given_mask(const attention *a, int64_t t, int64_t s)
 {
     iso_tensor *mask = a->options->attention_mask;
     char text[160];
@@ -268,6 +268,50 @@ static iso_tensor *mask_of(const attention *a, int64_t t, int64_t s)
     if (!iso_shape_equal(&shape, iso_tensor_shape(mask)))
         mask = iso_broadcast_to(mask, shape);
     return shape.rank == 4 ? mask : iso_reshape_to(mask, ISO_SHAPE(shape.dim[0], 1, t, s));
+}
+
+/* The mask of an input: of its calls with several inputs, Keras keeps no masks when the model is built. */
+static iso_tensor *mask_of_input(iso_tensor *x)
+{
+    return iso_tensor_masks(x).run;
+}
+
+/* all & mask, where the mask [batch, n] is that of t or s in [batch, 1, t, s]; either may be NULL */
+static iso_tensor *and_mask(iso_tensor *all, iso_tensor *mask, int64_t t, int64_t s)
+{
+    if (mask)
+        mask = iso_reshape_to(mask, ISO_SHAPE(iso_tensor_shape(mask)->dim[0], 1, t, s));
+    return all && mask ? iso_logical_and(all, mask) : mask ? mask : all;
+}
+
+static bool masks_fit(const attention *a, iso_tensor *key)
+{
+    const iso_multi_head_attention_options *o = a->options;
+    const bool masked = mask_of_input(o->x) || mask_of_input(o->value) || mask_of_input(key);
+    if (masked && (a->lead != 1 || a->attended != 1))
+        iso_layer_fail(a->layer,
+                       "one of its inputs has a mask; it then takes [batch, steps, features] alone, its "
+                       "query has %d dimensions",
+                       iso_tensor_shape(o->x)->rank);
+    else if (masked && o->attention_mask && iso_tensor_shape(o->attention_mask)->rank != 3)
+        iso_layer_fail(a->layer, "one of its inputs has a mask; attention_mask is then [batch, t, s]");
+    else
+        return true;
+    return false;
+}
+
+/* What attention_mask and the masks of the inputs leave of all places, [batch, heads or 1, t, s]; NULL: all. */
+static iso_tensor *mask_of(const attention *a, int64_t t, int64_t s)
+{
+    const iso_multi_head_attention_options *o = a->options;
+    iso_tensor *given = given_mask(a, t, s), *mask = and_mask(NULL, mask_of_input(o->x), t, 1);
+    mask = and_mask(mask, mask_of_input(o->value), 1, s);
+    mask = and_mask(mask, o->key ? mask_of_input(o->key) : NULL, 1, s);
+    if (mask && given)
+        return iso_logical_and(given, mask);
+    if (!mask || !iso_tensor_good(mask))
+        return mask ? mask : given;
+    return iso_broadcast_to(mask, ISO_SHAPE(iso_tensor_shape(mask)->dim[0], 1, t, s));
 }
 
 /* query, key, value: [lead..., n, heads, features] -> [lead..., t, heads, v]; dropout in training alone */
@@ -475,6 +519,13 @@ static const attention_kind grouped = {.type = "GroupQueryAttention",
                                        .key_dim = "head_dim",
                                        .grouped = true};
 
+/* Keras's MultiHeadAttention takes the masks off its inputs as it runs, unless it casts them. */
+static void take_mask(const iso_layer *layer, iso_tensor *x)
+{
+    if (iso_tensor_dtype(x) == iso_graph_compute_type(layer->graph))
+        iso_tensor_set_masks(x, (iso_masks){.built = iso_tensor_masks(x).built});
+}
+
 static iso_tensor *build_layer(const attention_kind *kind, const iso_multi_head_attention_options *o,
                                int64_t kv_heads)
 {
@@ -502,7 +553,7 @@ static iso_tensor *build_layer(const attention_kind *kind, const iso_multi_head_
                    .value_dim = o->value_dim ? o->value_dim : o->key_dim};
     if (!check_numbers(&a) || !find_axes(&a, iso_tensor_shape(o->x)) ||
         !check_shapes(&a, iso_tensor_shape(o->x), iso_tensor_shape(o->value), iso_tensor_shape(key)) ||
-        !check_rank(&a))
+        !check_rank(&a) || !masks_fit(&a, key))
         return iso_layer_broken_in(kind->function, o->x);
     iso_layer_random_path(&layer, &path);
     iso_text_add(&path, "/dropout");
@@ -510,7 +561,11 @@ static iso_tensor *build_layer(const attention_kind *kind, const iso_multi_head_
     iso_tensor *y = build_attention(&a, o->value, key);
     iso_text_free(&path);
     attention_note(&layer, &a);
-    return iso_layer_end(&layer, y);
+    layer.masks = iso_tensor_masks(o->x);
+    y = iso_layer_end(&layer, y);
+    for (int i = 0; !kind->grouped && i < layer.n_inputs; i++)
+        take_mask(&layer, input[i]);
+    return y;
 }
 
 iso_tensor *iso_multi_head_attention_with(const iso_multi_head_attention_options *given, size_t size)
@@ -630,7 +685,13 @@ static iso_tensor *grouped_build(const iso_layer_config *config, iso_tensor *con
     return iso_grouped_query_attention_with(&options, sizeof options);
 }
 
-const iso_layer_type iso_layer_multi_head_attention = {
-    .keras = "MultiHeadAttention", .build = attention_build, .several = true, .separate = true};
-const iso_layer_type iso_layer_grouped_query_attention = {
-    .keras = "GroupQueryAttention", .build = grouped_build, .several = true, .separate = true};
+const iso_layer_type iso_layer_multi_head_attention = {.keras = "MultiHeadAttention",
+                                                       .build = attention_build,
+                                                       .several = true,
+                                                       .separate = true,
+                                                       .masks = ISO_MASKS_MADE};
+const iso_layer_type iso_layer_grouped_query_attention = {.keras = "GroupQueryAttention",
+                                                          .build = grouped_build,
+                                                          .several = true,
+                                                          .separate = true,
+                                                          .masks = ISO_MASKS_MADE};

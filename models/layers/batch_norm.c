@@ -1,6 +1,6 @@
 /* BatchNormalization over the global batch (Ioffe and Szegedy 2015, arXiv 1502.03167), as in Keras. */
-#include "models/layers/layer_impl.h"
 #include "models/layers/list.h"
+#include "models/layers/masks.h"
 #include "runtime/base/thread_modes.h"
 
 /* moving = momentum * moving + (1 - momentum) * batch, in training functions; later calls of a shared layer
@@ -58,6 +58,51 @@ static iso_tensor *rounded(const iso_layer *layer, iso_tensor *x)
     return real && iso_graph_compute_type(layer->graph) == ISO_BF16 ? iso_cast(x, ISO_BF16) : x;
 }
 
+/* A mask [batch, ...] of x: [batch, ..., features], for each element. */
+static iso_tensor *mask_of_elements(const iso_layer *layer, iso_tensor *x)
+{
+    iso_tensor *mask = iso_layer_mask(layer, x);
+    return mask ? iso_broadcast_to(iso_mask_column(mask), *iso_tensor_shape(x)) : NULL;
+}
+
+/* The sum of the elements that count, over all dimensions but the last, by their number, in float64; Keras adds its
+ * epsilon to it. */
+static iso_tensor *mean_of_counted(iso_tensor *x, iso_tensor *mask)
+{
+    int axes[ISO_MAX_RANK], count = iso_tensor_shape(x)->rank - 1;
+    for (int i = 0; i < count; i++)
+        axes[i] = i;
+    iso_tensor *zero = iso_number(iso_tensor_graph(x), ISO_F64, 0);
+    iso_tensor *number = iso_reduce_sum(iso_cast(mask, ISO_F64), axes, count, false);
+    return iso_divide(iso_reduce_sum(iso_where(mask, x, zero), axes, count, false),
+                      iso_affine(number, 1, 1e-7));
+}
+
+/* The statistics of the elements that count. They are not those of iso_batch_moments: y's gradient goes through them
+ * as through any tensor. */
+static iso_tensor *normalize_counted(iso_tensor *x, iso_tensor *mask, iso_tensor *gamma, iso_tensor *beta,
+                                     double epsilon, iso_tensor **mean, iso_tensor **variance)
+{
+    const iso_dtype type = iso_tensor_dtype(x);
+    iso_tensor *wide = iso_cast(x, ISO_F64);
+    *mean = mean_of_counted(wide, mask);
+    iso_tensor *centred = iso_subtract(wide, *mean);
+    *variance = mean_of_counted(iso_square(centred), mask);
+    iso_tensor *y = iso_cast(iso_multiply(centred, iso_rsqrt(iso_affine(*variance, 1, epsilon))), type);
+    y = gamma ? iso_multiply(y, gamma) : y;
+    return beta ? iso_add(y, beta) : y;
+}
+
+/* y in training, and the statistics of the batch. mask: of x's shape, or NULL */
+static iso_tensor *normalize_by_batch(iso_tensor *x, iso_tensor *mask, iso_tensor *gamma, iso_tensor *beta,
+                                      double epsilon, iso_tensor **mean, iso_tensor **variance)
+{
+    if (mask)
+        return normalize_counted(x, mask, gamma, beta, epsilon, mean, variance);
+    iso_batch_moments(x, mean, variance);
+    return iso_batch_norm_op(x, *mean, *variance, gamma, beta, epsilon);
+}
+
 iso_tensor *iso_batch_norm_with(const iso_batch_norm_options *given, size_t size)
 {
     ISO_DEFAULT_MODES();
@@ -73,6 +118,11 @@ iso_tensor *iso_batch_norm_with(const iso_batch_norm_options *given, size_t size
     uint32_t axes = iso_layer_axes(&layer, x, (const int[]){options.axis ? options.axis : -1}, 1);
     if (!axes)
         return iso_layer_broken(x);
+    if (!iso_layer_check_mask(&layer, layer.single, iso_tensor_shape(x)->rank - 1))
+        return iso_layer_broken(x);
+    iso_tensor *mask = mask_of_elements(&layer, layer.single);
+    layer.masks = iso_layer_masks_used(&layer, layer.single);
+    mask = mask ? iso_layer_axes_last(mask, axes, back) : NULL;
     x = iso_layer_axes_last(iso_layer_cast(&layer, rounded(&layer, x)), axes, back);
     iso_shape channels = ISO_SHAPE(iso_tensor_shape(x)->dim[iso_tensor_shape(x)->rank - 1]);
     iso_weight_form gamma_form = ISO_WEIGHT_FORM(options, gamma, ISO_INIT_ONES);
@@ -85,11 +135,11 @@ iso_tensor *iso_batch_norm_with(const iso_batch_norm_options *given, size_t size
         &layer, "moving_variance", channels, options.moving_variance_initializer, ISO_INIT_ONES, false);
     iso_tensor *y = iso_batch_norm_op(x, iso_variable_value(moving_mean), iso_variable_value(moving_variance),
                                       gamma, beta, epsilon);
-    iso_batch_moments(x, &mean, &variance);
+    iso_tensor *by_batch = normalize_by_batch(x, mask, gamma, beta, epsilon, &mean, &variance);
     move(&layer, moving_mean, mean, momentum);
     move(&layer, moving_variance, variance, momentum);
     /* A frozen layer is not trained and is always in inference mode, as in Keras. */
-    y = iso_by_mode_unless_frozen(moving_mean, iso_batch_norm_op(x, mean, variance, gamma, beta, epsilon), y);
+    y = iso_by_mode_unless_frozen(moving_mean, by_batch, y);
     iso_layer_set_layout(&layer, "moving_mean", options.moving_mean_layout);
     iso_layer_set_layout(&layer, "moving_variance", options.moving_variance_layout);
     batch_norm_note(&layer, &options, axes, momentum, epsilon);
@@ -114,4 +164,5 @@ static iso_tensor *batch_norm_build(const iso_layer_config *config, iso_tensor *
     return iso_batch_norm_with(&options, sizeof options);
 }
 
-const iso_layer_type iso_layer_batch_norm = {.keras = "BatchNormalization", .build = batch_norm_build};
+const iso_layer_type iso_layer_batch_norm = {
+    .keras = "BatchNormalization", .build = batch_norm_build, .masks = ISO_MASKS_MADE};

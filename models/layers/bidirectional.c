@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "models/layers/list.h"
+#include "models/layers/masks.h"
 #include "models/layers/recurrent_impl.h"
 #include "models/layers/wrappers.h"
 
@@ -60,6 +61,8 @@ static void set_parts(bidirectional *b)
     b->part[BACKWARD] = backward_of(b);
     for (int i = 0; i < PARTS; i++) {
         b->part[i].x = b->options->x;
+        b->part[i].zero_output_for_mask =
+            iso_layer_mask(b->layer, b->options->x) && b->options->layer.return_sequences;
         b->part[i].final_h = returns_state(b) ? &b->state[i][0] : NULL;
         b->part[i].final_c = returns_state(b) && b->kind->states == 2 ? &b->state[i][1] : NULL;
     }
@@ -184,15 +187,23 @@ static iso_tensor *build(bidirectional *b)
     if (!bidirectional_fits(b))
         return iso_graph_bad_tensor(graph);
     set_parts(b);
+    if (b->n_inputs > 1 && iso_tensor_mask(b->options->x))
+        iso_layer_warn_mask(b->layer, "does not use the mask of its input, because it has an initial state");
     iso_layer_parts_begin(graph, b->layer->name);
     for (int i = 0; i < PARTS; i++)
         y[i] = build_part(b, i);
     if (iso_layer_parts_end(graph, parts, PARTS) != PARTS)
         return iso_graph_bad_tensor(graph);
+    if (b->options->layer.return_sequences)
+        b->layer->masks =
+            b->n_inputs > 1 ? iso_tensor_masks(b->options->x) : iso_layer_masks_used(b->layer, b->options->x);
     iso_tensor *joined = join(b, y[FORWARD], y[BACKWARD]);
     add_states(b);
     note(b, parts);
-    return iso_layer_end(b->layer, joined);
+    joined = iso_layer_end(b->layer, joined);
+    if (b->options->merge_mode == ISO_MERGE_NONE)
+        iso_tensor_set_masks(b->layer->others[0], b->layer->masks);
+    return joined;
 }
 
 static iso_tensor *build_frozen(const iso_bidirectional_options *options, const bool frozen[PARTS])
@@ -287,5 +298,9 @@ static iso_tensor *bidirectional_build(const iso_layer_config *config, iso_tenso
     return build_frozen(&options, both);
 }
 
-const iso_layer_type iso_layer_bidirectional = {
-    .keras = "Bidirectional", .build = bidirectional_build, .several = true, .separate = true, .wraps = true};
+const iso_layer_type iso_layer_bidirectional = {.keras = "Bidirectional",
+                                                .build = bidirectional_build,
+                                                .several = true,
+                                                .separate = true,
+                                                .wraps = true,
+                                                .masks = ISO_MASKS_MADE};

@@ -33,6 +33,13 @@ struct iso_layer_config {
     void *impl;
 };
 
+/* What a layer does with the mask of its input (layer.h), as Keras's layer of that type. */
+typedef enum iso_masks_rule {
+    ISO_MASKS_DROPPED = 0, /* its results have none; a warning says so */
+    ISO_MASKS_PASSED,      /* its result has those of its first input */
+    ISO_MASKS_MADE,        /* it sets those of its result itself, and may compute with those of its inputs */
+} iso_masks_rule;
+
 typedef struct iso_layer_type {
     const char *keras; /* the class in Keras: "Dense" */
     /* For a class that is not of keras.layers: the names under which files have it. "keras_hub.layers" and
@@ -46,7 +53,9 @@ typedef struct iso_layer_type {
     bool any_rank; /* computes each place alone, with any number of dimensions before those that it needs */
     bool several;  /* may have more than one input */
     bool separate; /* its inputs are arguments of the call, one by one, and not a list */
-    bool wraps;    /* the layers in it have a setting `trainable` of their own; its own says nothing about them */
+    bool
+        wraps; /* the layers in it have a setting `trainable` of their own; its own says nothing about them */
+    iso_masks_rule masks;
 } iso_layer_type;
 
 /* Every layer type (list.h). */

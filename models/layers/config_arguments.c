@@ -15,13 +15,6 @@ void iso_config_refuse(const iso_layer_config *config, const char *key, const ch
         config->refuse(config, key, supported);
 }
 
-void iso_config_refuse_mask(const iso_layer_config *config)
-{
-    if (iso_config_flag(config, "mask_zero", false))
-        iso_config_refuse(config, "mask_zero",
-                          "false: there are no masks, each step counts (\"Masks\" in docs/keras.md)");
-}
-
 double iso_config_number(const iso_layer_config *config, const char *key, double default_value)
 {
     double value;

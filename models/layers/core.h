@@ -72,9 +72,21 @@ typedef struct iso_embedding_options {
     const char *embeddings_layout;
     const char *name;
     iso_weight_constraint embeddings_constraint; /* applied after each update */
+    bool mask_zero; /* where x is 0, a step does not count: the result has a mask (iso_tensor_mask) */
 } iso_embedding_options;
 ISO_API iso_tensor *iso_embedding_with(const iso_embedding_options *options, size_t size);
 #define iso_embedding(...) iso_embedding_with(ISO_OPTIONS(iso_embedding_options, __VA_ARGS__))
+
+/* x: [batch, ..., features] -> x, with a mask [batch, ...] (iso_tensor_mask): a step whose features all are
+ * mask_value does not count, and becomes zeros. docs/layers.md lists what each layer does with masks. */
+typedef struct iso_masking_options {
+    char begin_;
+    iso_tensor *x;
+    double mask_value;
+    const char *name;
+} iso_masking_options;
+ISO_API iso_tensor *iso_masking_with(const iso_masking_options *options, size_t size);
+#define iso_masking(...) iso_masking_with(ISO_OPTIONS(iso_masking_options, __VA_ARGS__))
 
 /* An embedding whose table also gives the logits of a language model (tied weights: Press and Wolf 2016, arXiv
  * 1608.05859). x: integers [batch, ...] -> [batch, ..., output_dim]; with .reverse, x: [batch, ..., output_dim] ->
@@ -95,6 +107,7 @@ typedef struct iso_reversible_embedding_options {
     const char *embeddings_layout;
     const char *name;
     iso_weight_constraint embeddings_constraint; /* applied after each update */
+    bool mask_zero; /* as that of iso_embedding; without .reverse */
 } iso_reversible_embedding_options;
 ISO_API iso_tensor *iso_reversible_embedding_with(const iso_reversible_embedding_options *options,
                                                   size_t size);

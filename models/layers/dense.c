@@ -38,4 +38,5 @@ static iso_tensor *dense_build(const iso_layer_config *config, iso_tensor *const
     return iso_dense_with(&options, sizeof options);
 }
 
-const iso_layer_type iso_layer_dense = {.keras = "Dense", .build = dense_build, .any_rank = true};
+const iso_layer_type iso_layer_dense = {
+    .keras = "Dense", .build = dense_build, .any_rank = true, .masks = ISO_MASKS_PASSED};

@@ -97,4 +97,5 @@ static iso_tensor *dropout_build(const iso_layer_config *config, iso_tensor *con
                        .noise_shape = noise_shape(config));
 }
 
-const iso_layer_type iso_layer_dropout = {.keras = "Dropout", .build = dropout_build};
+const iso_layer_type iso_layer_dropout = {
+    .keras = "Dropout", .build = dropout_build, .masks = ISO_MASKS_PASSED};

@@ -1,6 +1,6 @@
 /* Embedding: rows of a table by index. */
-#include "models/layers/layer_impl.h"
 #include "models/layers/list.h"
+#include "models/layers/masks.h"
 
 iso_tensor *iso_embedding_with(const iso_embedding_options *given, size_t size)
 {
@@ -16,7 +16,9 @@ iso_tensor *iso_embedding_with(const iso_embedding_options *given, size_t size)
     iso_layer_note_integer(&layer, "input_dim", options.input_dim);
     iso_layer_note_integer(&layer, "output_dim", options.output_dim);
     iso_layer_note_weight(&layer, &form);
-    iso_layer_note_flag(&layer, "mask_zero", false);
+    iso_layer_note_flag(&layer, "mask_zero", options.mask_zero);
+    if (options.mask_zero)
+        layer.masks.built = layer.masks.run = iso_mask_of_values(options.x, 0);
     return iso_layer_end(&layer, iso_embedding_op(table, options.x));
 }
 
@@ -28,8 +30,9 @@ static iso_tensor *embedding_build(const iso_layer_config *config, iso_tensor *c
                                      .output_dim = iso_config_size(config, "output_dim", ISO_REQUIRED)};
     (void)count;
     ISO_CONFIG_WEIGHT(&options, config, embeddings);
-    iso_config_refuse_mask(config);
+    options.mask_zero = iso_config_flag(config, "mask_zero", false);
     return iso_embedding_with(&options, sizeof options);
 }
 
-const iso_layer_type iso_layer_embedding = {.keras = "Embedding", .build = embedding_build, .any_rank = true};
+const iso_layer_type iso_layer_embedding = {
+    .keras = "Embedding", .build = embedding_build, .any_rank = true, .masks = ISO_MASKS_MADE};

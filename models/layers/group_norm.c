@@ -100,4 +100,5 @@ static iso_tensor *group_norm_build(const iso_layer_config *config, iso_tensor *
     return iso_group_norm_with(&options, sizeof options);
 }
 
-const iso_layer_type iso_layer_group_norm = {.keras = "GroupNormalization", .build = group_norm_build};
+const iso_layer_type iso_layer_group_norm = {
+    .keras = "GroupNormalization", .build = group_norm_build, .masks = ISO_MASKS_PASSED};

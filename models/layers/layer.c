@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "models/layers/layer_impl.h"
+#include "models/layers/masks.h"
 #include "runtime/base/file.h"
 #include "runtime/base/text.h"
 #include "runtime/base/thread_modes.h"
@@ -204,6 +205,7 @@ iso_tensor *iso_layer_end(iso_layer *layer, iso_tensor *y)
         iso_tensor_set_name(y, iso_layer_text(layer, &name));
         iso_text_free(&name);
     }
+    iso_layer_end_masks(layer, y);
     iso_graph_add_layer(layer->graph, &(iso_layer_record){.type = layer->type,
                                                           .name = layer->name,
                                                           .config = layer->config,

@@ -21,8 +21,9 @@ typedef struct iso_layer {
     iso_tensor *single;                  /* the input of a layer of one input; `inputs` points here */
     iso_tensor *others[ISO_MOST_OTHERS]; /* its results after the first; iso_layer_end casts them as it */
     int n_others;
-    bool uncast; /* it computes in the type of its variables: Keras's autocast=False */
-    int n_parts; /* the layers of which it is made */
+    iso_masks masks; /* of its result, for ISO_MASKS_MADE */
+    bool uncast;     /* it computes in the type of its variables: Keras's autocast=False */
+    int n_parts;     /* the layers of which it is made */
     iso_layer_part parts[2];
     iso_attribute *config, *call; /* objects, filled by iso_layer_note_*(); call NULL: empty */
 } iso_layer;
@@ -160,8 +161,6 @@ void iso_layer_pad(iso_padding padding, int64_t n, int64_t window, int64_t strid
 
 /* ---- arguments of a config, with defaults for those that are missing (config_arguments.c) ---- */
 void iso_config_refuse(const iso_layer_config *config, const char *key, const char *supported);
-/* Refuses mask_zero. */
-void iso_config_refuse_mask(const iso_layer_config *config);
 double iso_config_number(const iso_layer_config *config, const char *key, double default_value);
 /* The same for members of options, in which 0 means Keras's default: 0 if it is missing, ISO_ZERO if it is 0. */
 double iso_config_option(const iso_layer_config *config, const char *key);

@@ -82,4 +82,5 @@ static iso_tensor *layer_norm_build(const iso_layer_config *config, iso_tensor *
     return iso_layer_norm_with(&options, sizeof options);
 }
 
-const iso_layer_type iso_layer_layer_norm = {.keras = "LayerNormalization", .build = layer_norm_build};
+const iso_layer_type iso_layer_layer_norm = {
+    .keras = "LayerNormalization", .build = layer_norm_build, .masks = ISO_MASKS_PASSED};

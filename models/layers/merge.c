@@ -1,6 +1,6 @@
 /* Layers of several inputs: Add, Subtract, Multiply, Average, Maximum, Minimum, Concatenate. */
-#include "models/layers/layer_impl.h"
 #include "models/layers/list.h"
+#include "models/layers/masks.h"
 #include "runtime/base/thread_modes.h"
 
 /* Begins a layer of several inputs; false if it cannot be built. */
@@ -57,6 +57,110 @@ static iso_tensor *term(const iso_layer *layer, const iso_merge_options *options
     return more > 0 && wide.dim[0] == ISO_BATCH ? iso_reshape_to(x, wide) : x;
 }
 
+/* ---- masks, as in Keras ---- */
+
+static iso_tensor *mask_of(const iso_merge_options *o, int i, bool run)
+{
+    const iso_masks masks = iso_tensor_masks(o->x[i]);
+    return run ? masks.run : masks.built;
+}
+
+/* A step counts if it does in one of the inputs; NULL if one of them has no mask. */
+static iso_tensor *any_counts(const iso_merge_options *o, bool run)
+{
+    iso_tensor *all = mask_of(o, 0, run);
+    for (int i = 1; all && i < o->count; i++)
+        all = mask_of(o, i, run) ? iso_mask_or(all, mask_of(o, i, run)) : NULL;
+    return all;
+}
+
+/* The masks of the elements, joined as the inputs are: a step counts if one of its elements does. */
+static iso_tensor *joined_masks(const iso_merge_options *o, bool run)
+{
+    iso_tensor *mask[ISO_MAX_INPUTS];
+    bool any = false;
+    for (int i = 0; i < o->count && i < ISO_MAX_INPUTS; i++) {
+        mask[i] = mask_of(o, i, run);
+        any = any || mask[i];
+        if (!mask[i])
+            mask[i] = iso_mask_filled(o->x[i], true);
+        else if (iso_tensor_shape(mask[i])->rank < iso_tensor_shape(o->x[i])->rank)
+            mask[i] = iso_logical_or(iso_mask_column(mask[i]), iso_mask_filled(o->x[i], false));
+    }
+    return any ? iso_mask_any(iso_concat(mask, o->count, o->axis ? o->axis : -1)) : NULL;
+}
+
+static iso_masks merged_masks(const iso_merge_options *o,
+                              iso_tensor *(*merge)(const iso_merge_options *o, bool run))
+{
+    bool any = false, same = true;
+    for (int i = 0; i < o->count; i++) {
+        any = any || iso_tensor_mask(o->x[i]);
+        same = same && mask_of(o, i, false) == mask_of(o, i, true);
+    }
+    iso_masks masks = {.built = any ? merge(o, false) : NULL};
+    masks.run = same || !any ? masks.built : merge(o, true);
+    return masks;
+}
+
+/* The mask of x, input i, for each element; NULL: none, or inputs of different ranks, whose masks Keras loses. */
+static iso_tensor *element_mask(const iso_merge_options *o, int i, iso_tensor *x)
+{
+    iso_tensor *mask = mask_of(o, i, true);
+    for (int k = 0; mask && k < o->count; k++)
+        if (iso_tensor_shape(o->x[k])->rank != iso_tensor_shape(x)->rank)
+            return NULL;
+    return mask ? iso_broadcast_to(iso_mask_column(mask), *iso_tensor_shape(x)) : NULL;
+}
+
+/* What does not count is 1, and 0 where no input counts. */
+static iso_tensor *product(const iso_layer *layer, const iso_merge_options *o)
+{
+    iso_tensor *y = NULL, *counts = NULL;
+    int masked = 0;
+    for (int i = 0; i < o->count; i++) {
+        iso_tensor *x = term(layer, o, i), *mask = element_mask(o, i, x);
+        if (mask) {
+            x = iso_where(mask, x, iso_number(layer->graph, iso_tensor_dtype(x), 1));
+            counts = counts ? iso_logical_or(counts, mask) : mask;
+            masked++;
+        }
+        y = y ? iso_multiply(y, x) : x;
+    }
+    return masked == o->count ? iso_where(counts, y, iso_number(layer->graph, iso_tensor_dtype(y), 0)) : y;
+}
+
+/* The largest or smallest of the elements that count. */
+static iso_tensor *extreme(const iso_layer *layer, const iso_merge_options *o,
+                           iso_tensor *(*op)(iso_tensor *a, iso_tensor *b))
+{
+    iso_tensor *y = term(layer, o, 0), *counts = element_mask(o, 0, y);
+    for (int i = 1; i < o->count; i++) {
+        iso_tensor *x = term(layer, o, i), *mask = element_mask(o, i, x);
+        x = mask ? iso_where(mask, x, y) : x;
+        y = counts ? iso_where(counts, y, x) : y;
+        counts = mask && counts ? iso_logical_or(counts, mask) : NULL;
+        y = op(y, x);
+    }
+    return y;
+}
+
+static iso_tensor *sum(const iso_layer *layer, const iso_merge_options *o)
+{
+    iso_tensor *y = term(layer, o, 0);
+    for (int i = 1; i < o->count; i++)
+        y = iso_add(y, term(layer, o, i));
+    return y;
+}
+
+static iso_tensor *folded(const iso_layer *layer, const iso_merge_options *o,
+                          iso_tensor *(*op)(iso_tensor *a, iso_tensor *b))
+{
+    return op == iso_add ? sum(layer, o) : op == iso_multiply ? product(layer, o) : extreme(layer, o, op);
+}
+
+/* ---- the layers ---- */
+
 static iso_tensor *fold(const char *function, const iso_merge_options *given, size_t size, const char *type,
                         const char *base, iso_tensor *(*op)(iso_tensor *a, iso_tensor *b))
 {
@@ -64,9 +168,8 @@ static iso_tensor *fold(const char *function, const iso_merge_options *given, si
     iso_layer layer;
     if (!merge_begin(&layer, &options, type, base))
         return broken(function, &options);
-    iso_tensor *y = term(&layer, &options, 0);
-    for (int i = 1; i < options.count; i++)
-        y = op(y, term(&layer, &options, i));
+    iso_tensor *y = folded(&layer, &options, op);
+    layer.masks = merged_masks(&options, any_counts);
     return iso_layer_end(&layer, y);
 }
 
@@ -98,6 +201,7 @@ iso_tensor *iso_merge_subtract_with(const iso_merge_options *given, size_t size)
         return broken(__func__, &options);
     if (options.count != 2)
         return iso_layer_fail(&layer, "it has %d inputs, it takes two", options.count);
+    layer.masks = merged_masks(&options, any_counts);
     return iso_layer_end(&layer, iso_subtract(term(&layer, &options, 0), term(&layer, &options, 1)));
 }
 
@@ -108,9 +212,8 @@ iso_tensor *iso_merge_average_with(const iso_merge_options *given, size_t size)
     iso_layer layer;
     if (!merge_begin(&layer, &options, "Average", "average"))
         return broken(__func__, &options);
-    iso_tensor *y = term(&layer, &options, 0);
-    for (int i = 1; i < options.count; i++)
-        y = iso_add(y, term(&layer, &options, i));
+    iso_tensor *y = sum(&layer, &options);
+    layer.masks = merged_masks(&options, any_counts);
     return iso_layer_end(&layer, iso_affine(iso_layer_cast(&layer, y), 1.0 / options.count, 0));
 }
 
@@ -125,6 +228,7 @@ iso_tensor *iso_concatenate_with(const iso_merge_options *given, size_t size)
     iso_tensor *x[ISO_MAX_INPUTS]; /* iso_concat refuses more */
     for (int i = 0; i < options.count && i < ISO_MAX_INPUTS; i++)
         x[i] = operand(&layer, &options, i);
+    layer.masks = merged_masks(&options, joined_masks);
     return iso_layer_end(&layer, iso_concat(x, options.count, axis));
 }
 
@@ -166,11 +270,17 @@ static iso_tensor *build_concatenate(const iso_layer_config *config, iso_tensor 
     return iso_concatenate(x, count, .name = config->name, .axis = (int)axis);
 }
 
-const iso_layer_type iso_layer_add = {.keras = "Add", .build = build_add, .several = true};
-const iso_layer_type iso_layer_subtract = {.keras = "Subtract", .build = build_subtract, .several = true};
-const iso_layer_type iso_layer_multiply = {.keras = "Multiply", .build = build_multiply, .several = true};
-const iso_layer_type iso_layer_average = {.keras = "Average", .build = build_average, .several = true};
-const iso_layer_type iso_layer_maximum = {.keras = "Maximum", .build = build_maximum, .several = true};
-const iso_layer_type iso_layer_minimum = {.keras = "Minimum", .build = build_minimum, .several = true};
+const iso_layer_type iso_layer_add = {
+    .keras = "Add", .build = build_add, .several = true, .masks = ISO_MASKS_MADE};
+const iso_layer_type iso_layer_subtract = {
+    .keras = "Subtract", .build = build_subtract, .several = true, .masks = ISO_MASKS_MADE};
+const iso_layer_type iso_layer_multiply = {
+    .keras = "Multiply", .build = build_multiply, .several = true, .masks = ISO_MASKS_MADE};
+const iso_layer_type iso_layer_average = {
+    .keras = "Average", .build = build_average, .several = true, .masks = ISO_MASKS_MADE};
+const iso_layer_type iso_layer_maximum = {
+    .keras = "Maximum", .build = build_maximum, .several = true, .masks = ISO_MASKS_MADE};
+const iso_layer_type iso_layer_minimum = {
+    .keras = "Minimum", .build = build_minimum, .several = true, .masks = ISO_MASKS_MADE};
 const iso_layer_type iso_layer_concatenate = {
-    .keras = "Concatenate", .build = build_concatenate, .several = true};
+    .keras = "Concatenate", .build = build_concatenate, .several = true, .masks = ISO_MASKS_MADE};

@@ -27,4 +27,5 @@ static iso_tensor *noise_build(const iso_layer_config *config, iso_tensor *const
     return iso_gaussian_noise(x[0], iso_config_number(config, "stddev", 0), .name = config->name);
 }
 
-const iso_layer_type iso_layer_gaussian_noise = {.keras = "GaussianNoise", .build = noise_build};
+const iso_layer_type iso_layer_gaussian_noise = {
+    .keras = "GaussianNoise", .build = noise_build, .masks = ISO_MASKS_PASSED};

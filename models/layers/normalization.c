@@ -201,4 +201,5 @@ static iso_tensor *normalization_build(const iso_layer_config *config, iso_tenso
     return y;
 }
 
-const iso_layer_type iso_layer_normalization = {.keras = "Normalization", .build = normalization_build};
+const iso_layer_type iso_layer_normalization = {
+    .keras = "Normalization", .build = normalization_build, .masks = ISO_MASKS_PASSED};

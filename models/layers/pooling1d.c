@@ -1,5 +1,6 @@
 /* Pooling of sequences, computed as images of one row: over windows and over the whole. */
 #include "models/layers/list.h"
+#include "models/layers/masks.h"
 #include "models/layers/pooling_impl.h"
 
 static iso_tensor *pool(const char *function, const iso_pooling1d_options *given, size_t size,
@@ -35,6 +36,16 @@ iso_tensor *iso_average_pooling1d_with(const iso_pooling1d_options *options, siz
     return pool(__func__, options, size, "AveragePooling1D", "average_pooling1d", iso_average_pool2d_op);
 }
 
+/* The mean of the steps that count; NaN if there is none, as in Keras. mask: [batch, steps] */
+static iso_tensor *mean_of_steps(iso_tensor *x, iso_tensor *mask, bool keep)
+{
+    static const int steps[] = {1};
+    iso_tensor *counts = iso_mask_column(mask),
+               *zero = iso_number(iso_tensor_graph(x), iso_tensor_dtype(x), 0);
+    iso_tensor *sum = iso_reduce_sum(iso_where(counts, x, zero), steps, 1, keep);
+    return iso_divide(sum, iso_reduce_sum(iso_cast(counts, iso_tensor_dtype(x)), steps, 1, keep));
+}
+
 static iso_tensor *global(const char *function, const iso_global_pooling1d_options *given, size_t size,
                           const char *type, const char *base,
                           iso_tensor *(*reduce)(iso_tensor *x, const int *axes, int count, bool keep))
@@ -46,6 +57,11 @@ static iso_tensor *global(const char *function, const iso_global_pooling1d_optio
         return iso_layer_broken_in(function, options.x);
     iso_layer_note_text(&layer, "data_format", "channels_last");
     iso_layer_note_flag(&layer, "keepdims", options.keep_dims);
+    if (reduce == iso_reduce_mean && iso_layer_mask(&layer, layer.single))
+        return iso_layer_check_mask(&layer, layer.single, 2)
+                   ? iso_layer_end(&layer, mean_of_steps(options.x, iso_layer_mask(&layer, layer.single),
+                                                         options.keep_dims))
+                   : iso_layer_broken_in(function, options.x);
     return iso_layer_end(&layer, reduce(options.x, (const int[]){1}, 1, options.keep_dims));
 }
 
@@ -99,7 +115,7 @@ static iso_tensor *build_global_max(const iso_layer_config *config, iso_tensor *
 
 const iso_layer_type iso_layer_max_pooling1d = {.keras = "MaxPooling1D", .build = build_max};
 const iso_layer_type iso_layer_average_pooling1d = {.keras = "AveragePooling1D", .build = build_average};
-const iso_layer_type iso_layer_global_average_pooling1d = {.keras = "GlobalAveragePooling1D",
-                                                           .build = build_global_average};
+const iso_layer_type iso_layer_global_average_pooling1d = {
+    .keras = "GlobalAveragePooling1D", .build = build_global_average, .masks = ISO_MASKS_MADE};
 const iso_layer_type iso_layer_global_max_pooling1d = {.keras = "GlobalMaxPooling1D",
                                                        .build = build_global_max};

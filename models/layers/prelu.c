@@ -55,4 +55,4 @@ static iso_tensor *prelu_build(const iso_layer_config *config, iso_tensor *const
     return iso_prelu_with(&options, sizeof options);
 }
 
-const iso_layer_type iso_layer_prelu = {.keras = "PReLU", .build = prelu_build};
+const iso_layer_type iso_layer_prelu = {.keras = "PReLU", .build = prelu_build, .masks = ISO_MASKS_PASSED};

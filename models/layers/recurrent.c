@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "models/layers/list.h"
+#include "models/layers/masks.h"
 #include "models/layers/recurrent_impl.h"
 #include "runtime/graph/ops/network.h"
 
@@ -89,7 +90,7 @@ static bool recurrent_fits(const recurrent *r)
         iso_layer_fail(r->layer, "it has no activation %d with recurrent_activation %d", (int)o->activation,
                        (int)o->recurrent_activation);
     else
-        return states_fit(r);
+        return states_fit(r) && iso_layer_check_mask(r->layer, o->x, 2);
     return false;
 }
 
@@ -168,19 +169,36 @@ static bool returns_state(const iso_recurrent_options *o)
     return o->final_h || o->final_c;
 }
 
+/* The mask of the steps; NULL: all count. Keras does not set it for calls with an initial_state. */
+static iso_tensor *mask_of(const recurrent *r)
+{
+    return r->options->initial_h ? NULL : iso_layer_mask(r->layer, r->options->x);
+}
+
+/* The output of each step. */
+static iso_tensor *output_of(const recurrent *r, iso_tensor *h)
+{
+    iso_tensor *mask = mask_of(r);
+    if (!mask || !r->options->zero_output_for_mask || !iso_tensor_good(h))
+        return h;
+    return iso_where(iso_mask_column(mask), h, iso_number(r->layer->graph, iso_tensor_dtype(h), 0));
+}
+
 /* h, and of LSTM c: all states in the order of time -> the layer's first result; the last states are the others. */
 static iso_tensor *results(const recurrent *r, iso_tensor *h, iso_tensor *c)
 {
     const iso_recurrent_options *o = r->options;
     iso_layer *layer = r->layer;
-    iso_tensor *last = returns_state(o) || !o->return_sequences ? final_state(r, h) : NULL;
+    iso_tensor *y = output_of(r, h),
+               *last = returns_state(o) || !o->return_sequences ? final_state(r, h) : NULL;
     if (returns_state(o))
         layer->others[layer->n_others++] = last;
     if (c)
         layer->others[layer->n_others++] = final_state(r, c);
     if (!o->return_sequences)
-        return last;
-    return o->go_backwards && !r->in_order ? iso_flip(h, 1) : h;
+        return y == h ? last : final_state(r, y);
+    layer->masks = o->initial_h ? iso_tensor_masks(o->x) : iso_layer_masks_used(layer, o->x);
+    return o->go_backwards && !r->in_order ? iso_flip(y, 1) : y;
 }
 
 static iso_tensor *build(const recurrent *r)
@@ -201,7 +219,8 @@ static iso_tensor *build(const recurrent *r)
     iso_tensor *h0 = o->initial_h ? iso_layer_cast(r->layer, o->initial_h) : NULL;
     iso_tensor *c0 = o->initial_c ? iso_layer_cast(r->layer, o->initial_c) : NULL;
     const bool needs_c = r->kind->cell == ISO_CELL_LSTM && returns_state(o);
-    iso_tensor *h = iso_recurrence_op(x, recurrent_kernel, bias[1], h0, c0, &form, needs_c ? &c : NULL);
+    iso_tensor *h =
+        iso_recurrence_op(x, recurrent_kernel, bias[1], h0, c0, mask_of(r), &form, needs_c ? &c : NULL);
     return results(r, h, c);
 }
 
@@ -242,7 +261,7 @@ static void note(const recurrent *r)
     iso_layer_note_flag(layer, "go_backwards", o->go_backwards);
     iso_layer_note_flag(layer, "stateful", false);
     iso_layer_note_flag(layer, "unroll", false);
-    iso_layer_note_flag(layer, "zero_output_for_mask", false);
+    iso_layer_note_flag(layer, "zero_output_for_mask", o->zero_output_for_mask);
     iso_layer_note_integer(layer, "units", o->units);
     note_activation(layer, "activation", o->activation, ISO_CELL_TANH);
     if (r->kind->has_gates)
@@ -275,6 +294,8 @@ static iso_tensor *build_recorded(recurrent *r)
         return iso_layer_broken_in(r->kind->function, r->options->x);
     if (!recurrent_fits(r))
         return iso_graph_bad_tensor(r->layer->graph);
+    if (r->options->initial_h && iso_tensor_mask(r->options->x))
+        iso_layer_warn_mask(r->layer, "does not use the mask of its input, because it has an initial state");
     set_forms(r);
     iso_tensor *y = build(r);
     note(r);
@@ -348,7 +369,9 @@ iso_recurrent_options iso_recurrent_options_of(const iso_cell_kind *kind, const 
                                      .return_sequences = iso_config_flag(config, "return_sequences", false),
                                      .go_backwards = iso_config_flag(config, "go_backwards", false),
                                      .no_bias = !iso_config_flag(config, "use_bias", true),
-                                     .dropout = iso_config_number(config, "dropout", 0)};
+                                     .dropout = iso_config_number(config, "dropout", 0),
+                                     .zero_output_for_mask =
+                                         iso_config_flag(config, "zero_output_for_mask", false)};
     if (kind->has_gates)
         options.recurrent_activation = activation_of(config, "recurrent_activation", ISO_CELL_SIGMOID);
     if (kind->cell == ISO_CELL_LSTM)
@@ -381,8 +404,11 @@ static iso_tensor *recurrent_build(const iso_cell_kind *kind, const iso_layer_co
     {                                                                                                        \
         return recurrent_build(&name, config, x, count);                                                     \
     }                                                                                                        \
-    const iso_layer_type iso_layer_##name = {                                                                \
-        .keras = keras_name, .build = name##_build, .several = true, .separate = true};
+    const iso_layer_type iso_layer_##name = {.keras = keras_name,                                            \
+                                             .build = name##_build,                                          \
+                                             .several = true,                                                \
+                                             .separate = true,                                               \
+                                             .masks = ISO_MASKS_MADE};
 RECURRENT_LAYER(lstm, "LSTM")
 RECURRENT_LAYER(gru, "GRU")
 RECURRENT_LAYER(simple_rnn, "SimpleRNN")

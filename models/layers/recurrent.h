@@ -17,7 +17,9 @@ extern "C" {
  *     l/lstm_cell/kernel            [features, g units]
  *     l/lstm_cell/recurrent_kernel  [units, g units]
  *     l/lstm_cell/bias              [g units]; of GRU [2, 3 units]: of x kernel, and of h' recurrent_kernel
- * or l/gru_cell/..., l/simple_rnn_cell/.... GRU computes as with Keras's reset_after=True. */
+ * or l/gru_cell/..., l/simple_rnn_cell/.... GRU computes as with Keras's reset_after=True.
+ * A step that does not count (iso_tensor_mask of x) leaves the state as it was, and the output of the step is the
+ * state; all states have the mask of x. With an initial state, all steps count, as in Keras. */
 typedef struct iso_recurrent_options {
     char begin_;
     iso_tensor *x;
@@ -45,6 +47,7 @@ typedef struct iso_recurrent_options {
     const char *name;
     iso_weight_constraint kernel_constraint, recurrent_constraint,
         bias_constraint; /* applied after each update */
+    bool zero_output_for_mask; /* the output of a step that does not count is zeros */
 } iso_recurrent_options;
 
 ISO_API iso_tensor *iso_lstm_with(const iso_recurrent_options *options, size_t size);

@@ -1,6 +1,6 @@
 /* ReversibleEmbedding: rows of a table by index, and products with its rows. */
-#include "models/layers/layer_impl.h"
 #include "models/layers/list.h"
+#include "models/layers/masks.h"
 #include "runtime/base/thread_modes.h"
 
 static bool reversible_begin(iso_layer *layer, iso_reversible_embedding_options *options)
@@ -30,7 +30,7 @@ static void reversible_note(iso_layer *layer, const iso_reversible_embedding_opt
     iso_layer_note_integer(layer, "input_dim", options->input_dim);
     iso_layer_note_integer(layer, "output_dim", options->output_dim);
     iso_layer_note_weight(layer, form);
-    iso_layer_note_flag(layer, "mask_zero", false);
+    iso_layer_note_flag(layer, "mask_zero", options->mask_zero);
     iso_layer_note_flag(layer, "tie_weights", true);
     iso_layer_note_none(layer, "reverse_dtype");
     if (options->logit_soft_cap != 0)
@@ -57,6 +57,8 @@ iso_tensor *iso_reversible_embedding_with(const iso_reversible_embedding_options
     iso_weight_form form = ISO_WEIGHT_FORM(options, embeddings, ISO_INIT_RANDOM_UNIFORM);
     iso_tensor *table = iso_layer_weight(&layer, &form, ISO_SHAPE(options.input_dim, options.output_dim));
     reversible_note(&layer, &options, &form);
+    if (options.mask_zero && !options.reverse) /* in Keras the layer sets it as it runs */
+        layer.masks.run = iso_mask_of_values(options.x, 0);
     return iso_layer_end(&layer, options.reverse ? reversible_logits(&layer, &options, table)
                                                  : iso_embedding_op(table, options.x));
 }
@@ -72,12 +74,12 @@ static iso_tensor *reversible_build(const iso_layer_config *config, iso_tensor *
         .logit_soft_cap = iso_config_number(config, "logit_soft_cap", 0)};
     (void)count;
     ISO_CONFIG_WEIGHT(&options, config, embeddings);
-    iso_config_refuse_mask(config);
+    options.mask_zero = iso_config_flag(config, "mask_zero", false);
     if (!iso_config_flag(config, "tie_weights", true))
         iso_config_refuse(config, "tie_weights",
                           "true; an Embedding and a Dense without bias have weights each");
     return iso_reversible_embedding_with(&options, sizeof options);
 }
 
-const iso_layer_type iso_layer_reversible_embedding = {.keras = "ReversibleEmbedding",
-                                                       .build = reversible_build};
+const iso_layer_type iso_layer_reversible_embedding = {
+    .keras = "ReversibleEmbedding", .build = reversible_build, .masks = ISO_MASKS_MADE};

@@ -60,6 +60,7 @@ static iso_tensor *build_reshape(const iso_layer_config *config, iso_tensor *con
     return iso_reshape(x[0], shape, .name = config->name);
 }
 
-const iso_layer_type iso_layer_rescaling = {.keras = "Rescaling", .build = build_rescaling, .any_rank = true};
+const iso_layer_type iso_layer_rescaling = {
+    .keras = "Rescaling", .build = build_rescaling, .any_rank = true, .masks = ISO_MASKS_PASSED};
 const iso_layer_type iso_layer_flatten = {.keras = "Flatten", .build = build_flatten};
 const iso_layer_type iso_layer_reshape = {.keras = "Reshape", .build = build_reshape};

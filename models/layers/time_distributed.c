@@ -1,6 +1,6 @@
 /* TimeDistributed: a layer for each step of a sequence. */
-#include "models/layers/layer_impl.h"
 #include "models/layers/list.h"
+#include "models/layers/masks.h"
 #include "models/layers/wrappers.h"
 #include "runtime/base/memory.h"
 
@@ -10,10 +10,11 @@ typedef struct steps {
     const iso_time_distributed_options *options;
     const iso_layer_record *part; /* the layer of the first step */
     int64_t count;
+    iso_tensor *mask; /* of the input; NULL: none */
 } steps;
 
 /* x: [batch, t, ...] -> [batch, ...] of one step */
-static iso_tensor *step_of(iso_tensor *x, int64_t step)
+static iso_tensor *elements_of(iso_tensor *x, int64_t step)
 {
     const iso_shape *shape = iso_tensor_shape(x);
     iso_shape one = {.rank = shape->rank - 1, .dim = {shape->dim[0]}};
@@ -21,6 +22,17 @@ static iso_tensor *step_of(iso_tensor *x, int64_t step)
     for (int d = 2; d < shape->rank; d++)
         one.dim[d - 1] = size[d - 1] = shape->dim[d];
     return iso_reshape_to(iso_slice(x, begin, size), one);
+}
+
+/* The same with the step's mask, if it has one: its layer may compute with it. */
+static iso_tensor *step_of(const steps *s, int64_t step)
+{
+    iso_tensor *y = elements_of(s->options->x, step);
+    if (s->mask && iso_tensor_good(y)) {
+        iso_tensor *mask = elements_of(s->mask, step);
+        iso_tensor_set_masks(y, (iso_masks){mask, mask});
+    }
+    return y;
 }
 
 /* [batch, ...] -> [batch, 1, ...] */
@@ -82,7 +94,7 @@ static iso_tensor *build_steps(steps *s, iso_tensor **y)
 {
     iso_tensor *x = s->options->x;
     for (int64_t t = 0; t < s->count; t++) {
-        y[t] = build_layer(s, step_of(x, t), t > 0);
+        y[t] = build_layer(s, step_of(s, t), t > 0);
         if (!iso_tensor_good(y[t]))
             return y[t];
         if (t == 0 && takes_all_steps(s))
@@ -104,6 +116,8 @@ static iso_tensor *build(steps *s)
     if (shape->rank < 3 || shape->dim[1] < 1)
         return iso_layer_fail(s->layer, "its input has the shape %s, it must be [batch, steps, ...]",
                               iso_shape_text(shape, text, sizeof text));
+    if (s->mask && iso_tensor_shape(s->mask)->rank < 2)
+        return iso_layer_fail(s->layer, "the mask of its input has no steps");
     s->count = shape->dim[1];
     iso_tensor **room = iso_new((size_t)s->count * sizeof(iso_tensor *));
     if (!room) {
@@ -123,9 +137,11 @@ iso_tensor *iso_time_distributed_with(const iso_time_distributed_options *given,
     steps s = {.layer = &layer, .options = &options};
     if (!iso_layer_begin_any(&layer, &options.x, "TimeDistributed", "time_distributed", options.name))
         return iso_layer_broken(options.x);
+    s.mask = iso_layer_mask(&layer, layer.single);
     iso_tensor *y = build(&s);
     if (iso_tensor_good(y))
         iso_layer_note_part(&layer, "layer", "layer", s.part);
+    layer.masks = iso_layer_masks_used(&layer, layer.single);
     return iso_layer_end(&layer, y);
 }
 
@@ -158,4 +174,4 @@ static iso_tensor *time_distributed_build(const iso_layer_config *config, iso_te
 }
 
 const iso_layer_type iso_layer_time_distributed = {
-    .keras = "TimeDistributed", .build = time_distributed_build, .wraps = true};
+    .keras = "TimeDistributed", .build = time_distributed_build, .wraps = true, .masks = ISO_MASKS_MADE};

@@ -13,7 +13,7 @@ typedef struct iso_recurrence {
     int64_t rows, steps, units;
     int64_t columns; /* of the kernel: the gates times the units */
     iso_recurrence_form form;
-    const iso_array *x, *kernel, *bias, *h0, *c0;
+    const iso_array *x, *kernel, *bias, *h0, *c0, *mask;
     const iso_array *h, *gates, *c;       /* results, or what the gradient reads */
     const iso_array *dh, *dc;             /* of the gradient alone, as the following */
     const iso_array *dx, *dr, *dh0, *dc0; /* results */
@@ -52,6 +52,7 @@ static inline iso_recurrence iso_recurrence_of(const iso_kernel_call *call)
     r.bias = iso_recurrence_take(&in, attrs->has_bias);
     r.h0 = iso_recurrence_take(&in, attrs->has_state);
     r.c0 = iso_recurrence_take(&in, attrs->has_state && attrs->form.cell == ISO_CELL_LSTM);
+    r.mask = iso_recurrence_take(&in, attrs->has_mask);
     iso_recurrence_results(&r, call->out);
     iso_recurrence_size(&r);
     return r;
@@ -68,6 +69,7 @@ static inline iso_recurrence iso_recurrence_grad_of(const iso_kernel_call *call)
     r.kernel = in++;
     r.h0 = iso_recurrence_take(&in, attrs->has_state);
     r.c0 = iso_recurrence_take(&in, attrs->has_state && lstm);
+    r.mask = iso_recurrence_take(&in, attrs->has_mask);
     iso_recurrence_results(&r, in);
     in += lstm ? 3 : r.gates ? 2 : 1;
     r.dh = in++;
@@ -78,6 +80,12 @@ static inline iso_recurrence iso_recurrence_grad_of(const iso_kernel_call *call)
     r.dc0 = iso_recurrence_take(&out, attrs->has_state && lstm);
     iso_recurrence_size(&r);
     return r;
+}
+
+/* Whether the mask leaves out a step of a row. */
+static inline bool iso_recurrence_skips(const iso_recurrence *r, int64_t row, int64_t time)
+{
+    return r->mask && !((const uint8_t *)r->mask->data)[row * r->steps + time];
 }
 
 /* The position in time of the i-th step in the order of the recurrence. */

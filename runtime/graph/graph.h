@@ -62,6 +62,9 @@ ISO_API const iso_shape *iso_tensor_shape(const iso_tensor *tensor);
 ISO_API const char *iso_tensor_name(const iso_tensor *tensor);
 /* Sets the tensor's name, which layouts ("d2/output") and messages use. */
 ISO_API void iso_tensor_set_name(iso_tensor *tensor, const char *name);
+/* The mask of the tensor: ISO_BOOL, [batch, steps] of [batch, steps, ...], false for the steps that do not count.
+ * NULL: all count. iso_embedding(.mask_zero = true) and iso_masking make one. */
+ISO_API iso_tensor *iso_tensor_mask(const iso_tensor *tensor);
 
 /* An input [batch, shape...]: rows of a data set. */
 ISO_API iso_tensor *iso_input(iso_graph *graph, const char *name, iso_dtype dtype, iso_shape shape);
@@ -408,13 +411,15 @@ typedef struct iso_recurrence_form {
 } iso_recurrence_form;
 /* x: [batch, t, g u], what the inputs contribute to the g gates of u units, bias included; kernel: [u, g u]; bias:
  * NULL or [g u], added to h' kernel; h0, c0: [batch, u], the state before the first step, or NULL: zeros; c0 of LSTM
- * alone, and both or neither. h: [batch, t, u], the state after each step; *c, of LSTM, may be NULL: the same of its
- * cells. With r = h' kernel + bias, from the state h', c' before a step, and s, a the two activations:
+ * alone, and both or neither; mask: NULL or ISO_BOOL [batch, t]: a step where it is false leaves the state as it was.
+ * h: [batch, t, u], the state after each step; *c, of LSTM, may be NULL: the same of its cells. With r = h' kernel
+ * + bias, from the state h', c' before a step, and s, a the two activations:
  *   LSTM    parts i, f, g, o of x + r: c = s(f) c' + s(i) a(g), h = s(o) a(c)
  *   GRU     parts z, q, n: h = z h' + (1 - z) n, z = s(xz + rz), q = s(xq + rq), n = a(xn + q rn)
  *   SIMPLE  h = a(x + r) */
 ISO_API iso_tensor *iso_recurrence_op(iso_tensor *x, iso_tensor *kernel, iso_tensor *bias, iso_tensor *h0,
-                                      iso_tensor *c0, const iso_recurrence_form *form, iso_tensor **c);
+                                      iso_tensor *c0, iso_tensor *mask, const iso_recurrence_form *form,
+                                      iso_tensor **c);
 ISO_API iso_tensor *iso_softmax(iso_tensor *x, int axis);
 ISO_API iso_tensor *iso_log_softmax(iso_tensor *x, int axis);
 /* labels: [rows...] integers (or integral floats), logits: [rows..., classes] -> the loss of each row. A

@@ -64,6 +64,19 @@ ISO_API void iso_graph_add_penalty(iso_graph *graph, const iso_variable *variabl
 ISO_API iso_tensor *iso_by_mode_unless_frozen(const iso_variable *variable, iso_tensor *training,
                                               iso_tensor *inference);
 
+/* ---- masks ---- */
+/* The mask of a tensor [batch, steps, ...]: ISO_BOOL [batch, steps] (or [batch], or with more dimensions), false for
+ * what does not count; NULL: none. Keras has it twice. The two differ where a MultiHeadAttention takes the second one
+ * off its inputs, and behind a model within the model, whose results have only the second. */
+typedef struct iso_masks {
+    iso_tensor *built; /* the argument of later layers, which is set when the model is built */
+    iso_tensor
+        *run; /* the tensor's own, which goes with it while the model runs: losses and metrics use it */
+} iso_masks;
+/* Local. */
+ISO_API iso_masks iso_tensor_masks(const iso_tensor *tensor);
+ISO_API void iso_tensor_set_masks(iso_tensor *tensor, iso_masks masks);
+
 /* ---- attributes: named, typed values that belong to a graph ---- */
 typedef enum iso_attribute_kind {
     ISO_ATTRIBUTE_NONE = 0,
@@ -135,6 +148,8 @@ ISO_API void iso_layer_parts_begin(iso_graph *graph, const char *name);
 /* Ends it, and writes at most `capacity` records of its parts, one for each call, in order. Returns how many there
  * are. The records are lent. */
 ISO_API int iso_layer_parts_end(iso_graph *graph, const iso_layer_record **parts, int capacity);
+/* Whether layers are parts of another one now. */
+ISO_API bool iso_graph_makes_parts(const iso_graph *graph);
 /* The number of calls so far of the layer of this name, which may be a part of another. */
 ISO_API int iso_graph_count_calls(const iso_graph *graph, const char *name);
 

@@ -175,6 +175,11 @@ void iso_layer_parts_begin(iso_graph *graph, const char *name)
         graph->making++;
 }
 
+bool iso_graph_makes_parts(const iso_graph *graph)
+{
+    return !ISO_ANY_NULL(graph) && graph->making > 0;
+}
+
 int iso_layer_parts_end(iso_graph *graph, const iso_layer_record **parts, int capacity)
 {
     int count = 0;
@@ -267,6 +272,8 @@ void iso_name_scope_end_several(iso_graph *graph, iso_tensor *const *outputs, in
     record->last_layer = graph->n_layers;
     if ((record->outputs = keep_list(graph, outputs, count)))
         record->n_outputs = count;
+    for (int i = 0; i < count; i++) /* Keras's models do not say what masks their results have */
+        iso_tensor_set_masks(outputs[i], (iso_masks){.run = iso_tensor_masks(outputs[i]).run});
     if (count == 1)
         iso_tensor_add_path(outputs[0], record->name, (int)strlen(record->name));
 }

@@ -33,6 +33,7 @@ struct iso_tensor {
     const char *name;
     iso_tensor_path *paths;
     iso_tensor *gradient_of; /* made by autodiff as the gradient, or a part of it, of this tensor; or NULL */
+    iso_masks masks;
 };
 
 struct iso_op {

@@ -56,6 +56,23 @@ void iso_tensor_set_name(iso_tensor *tensor, const char *name)
         tensor->name = iso_graph_keep_text(tensor->graph, name);
 }
 
+iso_masks iso_tensor_masks(const iso_tensor *tensor)
+{
+    return ISO_ANY_NULL(tensor) ? (iso_masks){0} : tensor->masks;
+}
+
+void iso_tensor_set_masks(iso_tensor *tensor, iso_masks masks)
+{
+    if (!ISO_ANY_NULL(tensor) && iso_tensor_good(tensor))
+        tensor->masks = masks;
+}
+
+iso_tensor *iso_tensor_mask(const iso_tensor *tensor)
+{
+    const iso_masks masks = iso_tensor_masks(tensor);
+    return masks.built ? masks.built : masks.run;
+}
+
 /* shape: of one row if there is a batch, else of the whole tensor. */
 static iso_tensor *make_input(iso_graph *graph, const char *name, iso_dtype dtype, const iso_shape *shape,
                               bool batch)

@@ -43,6 +43,7 @@ typedef struct iso_metric_type {
     /* Fills in settings that follow from the shape of the predictions; NULL: there are none. */
     void (*complete)(iso_metric_settings *settings, const iso_shape *prediction);
     bool whole_weights; /* weights are cut to whole numbers */
+    bool without_mask;  /* a mean that does not use the mask of the predictions */
     const char
         *needs; /* a setting of which Keras's default is several values, so that files must have another */
     /* Chooses the metric that replaces this one; NULL: this one is computed. */

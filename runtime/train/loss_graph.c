@@ -12,6 +12,7 @@ typedef struct objective {
     const char *prefix; /* prefix of the names of its values: "" if the model has one output */
     iso_output_options options;
     iso_tensor *output, *target, *weights; /* weights NULL: none */
+    iso_tensor *mask;                      /* of the output; NULL: all its positions count */
     iso_tensor *loss;                      /* NULL: none */
 } objective;
 
@@ -186,7 +187,8 @@ static iso_tensor *build_loss(objectives *all, objective *o)
     if (!check_returned(all, "loss function", "", values))
         return NULL;
     all->n_losses++;
-    return o->loss = iso_reduce_loss(values, o->weights);
+    return o->loss = o->mask ? iso_reduce_masked_loss(values, o->weights, o->mask)
+                             : iso_reduce_loss(values, o->weights);
 }
 
 /* The weighted sum of the losses, plus the losses that layers add. */
@@ -267,14 +269,21 @@ static void add_loss(objectives *all, const char *prefix, iso_tensor *loss)
                          (iso_value_rule){.mean = true});
 }
 
+/* The weights of a metric with the mask of its output, as Keras applies it: to means alone. */
+static iso_tensor *counted_weights(iso_metric metric, const objective *o, iso_tensor *weights)
+{
+    const iso_metric_type *type = iso_metric_type_of(metric);
+    return o->mask && !type->sums && !type->without_mask ? iso_loss_mask_weights(weights, o->mask) : weights;
+}
+
 /* Adds metrics. As in Keras, a value has the name by which its metric was requested. */
 static void add_metrics(objectives *all, const objective *o, const iso_metric *metrics,
                         const iso_metric_settings *settings, const char *const *names, iso_tensor *weights)
 {
     for (int i = 0; i < ISO_MAX_METRICS && metrics[i] != ISO_METRIC_NONE; i++) {
         iso_metric metric = iso_metric_for_loss(metrics[i], o->options.loss, iso_tensor_shape(o->output));
-        iso_metric_sums sums =
-            iso_metric_build(metric, o->target, o->output, weights, .settings = settings[i]);
+        iso_metric_sums sums = iso_metric_build(metric, o->target, o->output,
+                                                counted_weights(metric, o, weights), .settings = settings[i]);
         const char *title = names[i] ? names[i] : iso_metric_title(metrics[i]);
         loss_graph_add_value(all, o->prefix, title, weights != NULL, sums,
                              (iso_value_rule){.type = iso_metric_type_of(metric), .settings = settings[i]});
@@ -288,8 +297,10 @@ static void add_custom_metrics(objectives *all, const objective *o)
         const char *name = metric->name ? metric->name : "metric";
         iso_tensor *values = metric->function(o->target, o->output);
         if (check_returned(all, "custom metric", name, values))
-            loss_graph_add_value(all, o->prefix, name, false, iso_metric_sum_values(values, NULL),
-                                 (iso_value_rule){.mean = false});
+            loss_graph_add_value(
+                all, o->prefix, name, false,
+                iso_metric_sum_values(values, o->mask ? iso_loss_mask_weights(NULL, o->mask) : NULL),
+                (iso_value_rule){.mean = false});
     }
 }
 
@@ -371,7 +382,8 @@ static iso_status list_objectives(objectives *all, const iso_compile_options *op
             all->of[all->count++] =
                 (objective){.prefix = model->n_outputs > 1 ? iso_model_output_name(model, i) : "",
                             .options = own,
-                            .output = iso_model_result(model, i)};
+                            .output = iso_model_result(model, i),
+                            .mask = iso_tensor_masks(model->outputs[i]).run};
     }
     if (!loss)
         return iso_error(ISO_INVALID, "compile needs a loss (.loss or .loss_function)");

@@ -214,3 +214,31 @@ iso_tensor *iso_reduce_loss(iso_tensor *values, iso_tensor *weights)
         values = iso_multiply(values, iso_loss_fit_weights(weights, values));
     return iso_mean(values);
 }
+
+iso_tensor *iso_loss_mask_weights(iso_tensor *weights, iso_tensor *mask)
+{
+    iso_tensor *counts = iso_cast(mask, weights ? iso_tensor_dtype(weights) : ISO_F64);
+    return weights ? iso_multiply(counts, iso_loss_fit_weights(weights, counts)) : counts;
+}
+
+/* x / share, and x where the share is 0: then x is 0 too. */
+static iso_tensor *by_share(iso_tensor *x, iso_tensor *share)
+{
+    iso_graph *graph = iso_tensor_graph(x);
+    iso_tensor *none = iso_equal(share, iso_number(graph, ISO_F64, 0));
+    share = iso_where(none, iso_number(graph, ISO_F64, 1), share);
+    return iso_cast(iso_divide(iso_cast(x, ISO_F64), share), iso_tensor_dtype(x));
+}
+
+iso_tensor *iso_reduce_masked_loss(iso_tensor *values, iso_tensor *weights, iso_tensor *mask)
+{
+    char m[160], v[160];
+    if (iso_graph_error(iso_tensor_graph(values)) == ISO_OK &&
+        !iso_shape_equal(iso_tensor_shape(values), iso_tensor_shape(mask)))
+        iso_graph_fail(iso_tensor_graph(values),
+                       "the losses have the shape %s, the mask of the predictions %s",
+                       iso_shape_text(iso_tensor_shape(values), v, sizeof v),
+                       iso_shape_text(iso_tensor_shape(mask), m, sizeof m));
+    iso_tensor *loss = iso_reduce_loss(values, iso_loss_mask_weights(weights, mask));
+    return by_share(loss, iso_mean(iso_cast(mask, ISO_F64)));
+}

@@ -29,6 +29,12 @@ iso_tensor *iso_loss_clip(iso_tensor *x, double low, double high);
  * theirs. */
 iso_tensor *iso_loss_fit_weights(iso_tensor *weights, iso_tensor *values);
 
+/* The mean of the values that the mask counts, 0 if it counts none, as in Keras. weights: those of iso_reduce_loss. A
+ * mask of another shape than the values is an error in the graph. */
+iso_tensor *iso_reduce_masked_loss(iso_tensor *values, iso_tensor *weights, iso_tensor *mask);
+/* The weights (NULL: ones), or 0 where the mask does not count. */
+iso_tensor *iso_loss_mask_weights(iso_tensor *weights, iso_tensor *mask);
+
 /* The loss of each row, by name; an error in the graph if there is no such loss. */
 iso_tensor *iso_loss_values(iso_loss loss, iso_tensor *y_true, iso_tensor *y_pred,
                             const iso_output_options *settings);

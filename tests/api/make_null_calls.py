@@ -101,7 +101,7 @@ POINTERS = {
 }
 SCALARS = {
     "int": "1", "int64_t": "1", "uint64_t": "1", "size_t": "sizeof f->bytes", "double": "1", "bool": "false",
-    "iso_dtype": "ISO_F32", "iso_shape": "f->shape", "iso_initializer": "(iso_initializer){0}", "iso_part": "ISO_TRAIN",
+    "iso_dtype": "ISO_F32", "iso_shape": "f->shape", "iso_initializer": "(iso_initializer){0}", "iso_masks": "(iso_masks){0}", "iso_part": "ISO_TRAIN",
     "iso_optimizer": "f->optimizer", "iso_status": "ISO_OK", "iso_loss": "ISO_LOSS_MSE", "iso_metric": "ISO_METRIC_MSE",
     "iso_activation_kind": "ISO_RELU", "iso_reduction": "ISO_REDUCE_SUM", "MPI_Comm": "MPI_COMM_WORLD", "MPI_Fint": "0",
     "iso_trace_detail": "ISO_TRACE_INSTRUCTIONS",
@@ -142,7 +142,7 @@ SPECIAL = {
 # Parameters that may be NULL, as the headers say; the call is made and must not crash.
 MAY_BE_NULL = {
     ("iso_attention_op", "mask"), ("iso_metric_result", "settings"),
-    ("iso_recurrence_op", "bias"), ("iso_recurrence_op", "h0"), ("iso_recurrence_op", "c0"), ("iso_recurrence_op", "c"),
+    ("iso_recurrence_op", "bias"), ("iso_recurrence_op", "h0"), ("iso_recurrence_op", "c0"), ("iso_recurrence_op", "mask"), ("iso_recurrence_op", "c"),
     ("iso_graph_check_replicas", "compared"), ("iso_set_warning_handler", "take"), ("iso_set_warning_handler", "user"),
     ("iso_set_failure_handler", "take"), ("iso_set_failure_handler", "user"),
     ("iso_init", "argc"), ("iso_init", "argv"), ("iso_init_on", "argc"), ("iso_init_on", "argv"), ("iso_init_on_fortran", "argc"), ("iso_init_on_fortran", "argv"), ("iso_finish", "ctx"),

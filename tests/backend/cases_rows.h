@@ -284,16 +284,18 @@ static bool rotary(trial *t, int index)
 typedef struct recurrence_case {
     int64_t rows, steps, units;
     iso_cell_activation activation, recurrent;
-    bool more, backwards;
+    bool more, backwards, masked;
 } recurrence_case;
 static const recurrence_case recurrence_cases[] = {
-    {3, 4, 5, ISO_CELL_TANH, ISO_CELL_SIGMOID, false, false},
-    {17, 3, 16, ISO_CELL_TANH, ISO_CELL_SIGMOID, true, true},
-    {1, 6, 33, ISO_CELL_RELU, ISO_CELL_HARD_SIGMOID, true, false},
-    {2, 1, 1, ISO_CELL_SIGMOID, ISO_CELL_TANH, false, true},
-    {2, 1, 7, ISO_CELL_LINEAR, ISO_CELL_LINEAR, true, false},
-    {0, 3, 5, ISO_CELL_TANH, ISO_CELL_SIGMOID, true, false},
-    {65, 2, 40, ISO_CELL_HARD_SIGMOID, ISO_CELL_RELU, false, false},
+    {3, 4, 5, ISO_CELL_TANH, ISO_CELL_SIGMOID, false, false, false},
+    {17, 3, 16, ISO_CELL_TANH, ISO_CELL_SIGMOID, true, true, false},
+    {5, 6, 17, ISO_CELL_TANH, ISO_CELL_SIGMOID, true, true, true},
+    {3, 4, 5, ISO_CELL_RELU, ISO_CELL_SIGMOID, false, false, true},
+    {1, 6, 33, ISO_CELL_RELU, ISO_CELL_HARD_SIGMOID, true, false, false},
+    {2, 1, 1, ISO_CELL_SIGMOID, ISO_CELL_TANH, false, true, false},
+    {2, 1, 7, ISO_CELL_LINEAR, ISO_CELL_LINEAR, true, false, false},
+    {0, 3, 5, ISO_CELL_TANH, ISO_CELL_SIGMOID, true, false, false},
+    {65, 2, 40, ISO_CELL_HARD_SIGMOID, ISO_CELL_RELU, false, false, false},
 };
 enum { RECURRENCE_CASES = sizeof recurrence_cases / sizeof *recurrence_cases, CELLS = ISO_CELL_SIMPLE + 1 };
 
@@ -324,6 +326,14 @@ static void recurrence_state_in(trial *t, const recurrence_case *c)
     t->by_rows |= 1u << (t->inputs - 1);
 }
 
+static void recurrence_mask_in(trial *t, const recurrence_case *c)
+{
+    if (!c->masked)
+        return;
+    input(t, ISO_BOOL, 0, 2, DIMS(c->rows, c->steps));
+    t->by_rows |= 1u << (t->inputs - 1);
+}
+
 /* kernel, small enough that long sums do not saturate the gates */
 static void recurrence_kernel(trial *t, const recurrence_case *c, int64_t columns)
 {
@@ -339,6 +349,7 @@ static void recurrence_forward(trial *t, const recurrence_case *c, iso_cell cell
         input(t, ISO_F32, -1, 1, DIMS(columns));
     for (int i = 0; c->more && i < (cell == ISO_CELL_LSTM ? 2 : 1); i++)
         recurrence_state_in(t, c);
+    recurrence_mask_in(t, c);
     recurrence_results(t, c, cell, recurrence_result_out);
 }
 
@@ -348,6 +359,7 @@ static void recurrence_backward(trial *t, const recurrence_case *c, iso_cell cel
     recurrence_kernel(t, c, columns);
     for (int i = 0; i < states; i++)
         recurrence_state_in(t, c);
+    recurrence_mask_in(t, c);
     recurrence_results(t, c, cell, recurrence_result_in);
     for (int i = 0; i < (t->attrs.recurrence.has_dc ? 2 : 1); i++)
         recurrence_result_in(t, c->units, c);
@@ -371,7 +383,8 @@ static bool recurrence(trial *t, int index)
                                                           .backwards = c->backwards},
                                                  .has_bias = c->more,
                                                  .has_state = c->more,
-                                                 .has_dc = gradient && c->more && cell == ISO_CELL_LSTM};
+                                                 .has_dc = gradient && c->more && cell == ISO_CELL_LSTM,
+                                                 .has_mask = c->masked};
     (gradient ? recurrence_backward : recurrence_forward)(t, c, cell, columns);
     return true;
 }

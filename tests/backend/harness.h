@@ -27,7 +27,7 @@
             ck_abort_msg(__VA_ARGS__);                                                                       \
     } while (0)
 
-enum { MOST_ARRAYS = 8, GUARD = 64, PAGE = 4096 };
+enum { MOST_ARRAYS = 9, GUARD = 64, PAGE = 4096 };
 
 typedef struct trial {
     const char *op;

@@ -174,6 +174,7 @@ ARGUMENTS = {
     "Multiply": dict(),
     "Concatenate": dict(axis=-1),
     "Embedding": dict(input_dim=None, output_dim=None),
+    "Masking": dict(mask_value=0.0),
     "ReversibleEmbedding": dict(input_dim=None, output_dim=None),
     "PositionEmbedding": dict(sequence_length=None),
     "RotaryEmbedding": dict(max_wavelength=10000, scaling_factor=1.0, sequence_axis=1),
@@ -616,6 +617,12 @@ def time_distributed(case):
          common.rng("steps").integers(0, 9, (2, 3, 4)).astype(np.int32), layer=L.Embedding(9, 5))
 
 
+def masking(case):
+    x = common.rng("masking").integers(-1, 1, (3, 4, 2)).astype(np.float32)
+    case("masking/zeros", "Masking", x)
+    case("masking/value", "Masking", x - 0.5, mask_value=-0.5)
+
+
 def normalization(case):
     image = (2, 3, 4, 5)
     for name, axis in (("last", -1), ("none", ()), ("first", 1), ("middle", 2), ("two", (1, -1)),
@@ -865,7 +872,7 @@ FILES = {
     "layers_attention.h5": (attention,),
     "layers_activations.h5": (new_activations,),
     "layers_language.h5": (rms_norm, grouped_attention),
-    "layers_recurrent.h5": (recurrent, bidirectional, time_distributed),
+    "layers_recurrent.h5": (recurrent, bidirectional, time_distributed, masking),
     "layers_transpose.h5": (transposed_convolutions,),
     "layers_volumes.h5": (volumes,),
     "layers_applications.h5": (normalization, of_applications),

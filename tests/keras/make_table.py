@@ -29,12 +29,15 @@ FOLDER = common.HERE / "table"
 MODELS = {}  # name -> (function, compile settings, options)
 
 
-def model(optimizer="adam", loss="mse", train=True, classes=None, tokens=None, stored=False, **settings):
+def model(optimizer="adam", loss="mse", train=True, classes=None, tokens=None, stored=False, tested=False,
+          **settings):
     """train: whether training is the same everywhere (no dropout). classes: targets are labels below it. tokens:
-    inputs are integers below it. stored: the zip stays as Keras wrote it; others are packed again, deflated."""
+    inputs are integers below it. stored: the zip stays as Keras wrote it; others are packed again, deflated. tested:
+    the logs are those of a test before each step, because Keras on JAX forgets the mask for the metrics of training."""
     def add(function):
         MODELS[function.__name__] = (function, {"optimizer": optimizer, "loss": loss, **settings},
-                                     {"train": train, "classes": classes, "tokens": tokens, "stored": stored})
+                                     {"train": train, "classes": classes, "tokens": tokens, "stored": stored,
+                                      "tested": tested})
         return function
     return add
 
@@ -691,6 +694,67 @@ def merges_of_ranks():
     return keras.Model([a, b, c], L.Dense(2)(L.Concatenate()([L.Flatten()(each) for each in y])))
 
 
+# ---- masks: 0 is padding, anywhere in a row ----
+
+# As language.
+@model(lambda: O.SGD(0.05, momentum=0.9), "sparse_categorical_crossentropy", tokens=2, classes=4, tested=True,
+       metrics=["accuracy", M.SparseTopKCategoricalAccuracy(2)])
+def masked_words():
+    """The loss and the metrics count the steps that are not padding."""
+    return keras.Sequential([x_of((4,), dtype="int32"), L.Embedding(2, 5, mask_zero=True),
+                             L.Bidirectional(L.LSTM(3, return_sequences=True)), L.LayerNormalization(),
+                             L.GRU(4, return_sequences=True, zero_output_for_mask=True), L.Dropout(0.0),
+                             L.TimeDistributed(L.Dense(4, activation="softmax"))], name="masked_words")
+
+
+@model(lambda: O.SGD(0.05, momentum=0.9), tokens=2)
+def masked_features():
+    """Steps of zeros. What each layer does with its mask, and the masks of merges."""
+    x, z = x_of((4, 2), "x", "int32"), x_of((4, 1), "z", "int32")
+    a, b, free = L.Masking()(x), L.Masking(mask_value=1)(z), L.Dense(3)(x)
+    y = L.SimpleRNN(3, return_sequences=True)(a)
+    y = L.BatchNormalization()(L.Activation("tanh")(y))
+    w = L.GRU(3, return_sequences=True, go_backwards=True)(b)
+    merged = [L.Add()([y, w]), L.Multiply()([y, w]), L.Maximum()([y, w, free]), L.Minimum()([w, y]),
+              L.Multiply()([y, free]), L.Average()([w, w]), L.Subtract()([w, y]),
+              L.Concatenate()([y, w]), L.Concatenate(axis=1)([y, w]), L.Concatenate()([w, free])]
+    y = [L.LSTM(2)(m) for m in merged]
+    out, h, c = L.LSTM(2, return_state=True, zero_output_for_mask=True)(a)
+    one, other = L.Bidirectional(L.GRU(2, return_sequences=True), merge_mode=None)(b)
+    y += [out, h, c, L.LSTM(2)(other), L.SimpleRNN(2)(one), L.GRU(2)(a, initial_state=h), L.Flatten()(a)]
+    y += [L.LSTM(2)(L.TimeDistributed(L.BatchNormalization())(w))]
+    return keras.Model([x, z], L.Dense(2)(L.Concatenate()([L.Concatenate()(y[:9]), L.Concatenate()(y[9:])])),
+                       name="masked_features")
+
+
+@model(lambda: O.SGD(0.05), tokens=6)
+def masked_attention():
+    """Attention takes the masks off its inputs: the second one sees padding as queries."""
+    x, z = x_of((5,), "x", "int32"), x_of((4,), "z", "int32")
+    a, b = L.Embedding(6, 4, mask_zero=True)(x), L.Embedding(6, 4, mask_zero=True)(z)
+    pooled = [L.GlobalAveragePooling1D()(a)]
+    y = L.Add()([a, L.MultiHeadAttention(2, 3, name="own")(a, a)])
+    y = L.Add()([y, L.MultiHeadAttention(1, 3, name="causal")(y, y, use_causal_mask=True)])
+    y = L.LayerNormalization()(y)
+    y = L.GroupQueryAttention(3, 2, 1)(y, b)
+    y = L.MultiHeadAttention(2, 2, name="keys")(y, b, key=L.Dense(3)(b))
+    pooled += [L.GlobalAveragePooling1D()(y), L.GlobalMaxPooling1D()(b), L.Flatten()(L.GlobalAveragePooling1D(keepdims=True)(b))]
+    return keras.Model([x, z], [L.Dense(2, name="of_row")(L.Concatenate()(pooled)), L.Dense(3, name="of_step")(y)],
+                       name="masked_attention")
+
+
+@model(lambda: O.SGD(0.05), tokens=4)
+def masked_models():
+    """Masks go through models and blocks, and through layers that are called twice."""
+    inner = x_of((4, 3), "inner")
+    encoder = keras.Model(inner, L.Dense(3)(L.LSTM(3, return_sequences=True)(inner)), name="encoder")
+    words = keras.Sequential([x_of((4,), "words", "int32"), L.Embedding(4, 3, mask_zero=True)], name="words")
+    x = x_of((4,), dtype="int32")
+    y = encoder(words(x))
+    y = encoder(y)
+    return keras.Model(x, [L.GRU(2, name="last")(y), L.Dense(2, name="steps")(y)], name="masked_models")
+
+
 # ---- data ----
 
 def integers(v, shape, below):
@@ -779,15 +843,17 @@ def make(name):
             near = 1.0 if v.name in ("gamma", "scale", "moving_variance") else 0.0
             v.assign(near + hashed(len(v.path), tuple(v.shape), 0.3))
     x, y = data(net, options)
-    entry = {**{k: v for k, v in options.items() if k != "stored"}, "y": numbers(listed(net(inputs_of(net, x), training=False)))}
+    entry = {**{k: v for k, v in options.items() if k not in ("stored", "tested")}, "y": numbers(listed(net(inputs_of(net, x), training=False)))}
     path = FOLDER / f"{name}.keras"
     net.save(path)
     entry["losses"], logs = [], {}
     for _ in range(STEPS if options["train"] else 0):
+        logged = net.test_on_batch(inputs_of(net, x), targets_of(net, y), return_dict=True) if options["tested"] else None
+        net.reset_metrics()
         loss = net.train_on_batch(inputs_of(net, x), targets_of(net, y), return_dict=True)
         net.reset_metrics()
         entry["losses"].append(float(f"{float(loss['loss']):.9g}"))
-        for key, value in loss.items():
+        for key, value in (logged or loss).items():
             logs.setdefault(key, []).append(float(f"{float(value):.9g}"))
     if settings.get("metrics"):
         entry["logs"] = logs

@@ -216,11 +216,8 @@ START_TEST(arguments)
                     "\"registered_name\": \"Einsum\"}"),
          "the operation Einsum of keras.ops is not supported; there are: Add, "},
         {SEQUENTIAL(LAYER("Flatten", "") ", " LAYER("Flatten", "")), "two layers are named 'l'"},
-        {SEQUENTIAL(LAYER("Embedding", ", \"input_dim\": 3, \"output_dim\": 2, \"mask_zero\": true")),
-         "layers[1] (Embedding 'l'): mask_zero is true; supported: false: there are no masks, each step "
-         "counts"},
-        {SEQUENTIAL(IN_STEPS LAYER("Masking", ", \"mask_value\": 0.0")),
-         "layers[2] (Masking 'l'): the layer Masking is not supported: there are no masks, each step counts"},
+        {SEQUENTIAL(IN_STEPS LAYER("Masking", ", \"mask_value\": [0.0, 1.0]")),
+         "layers[2] (Masking 'l'): mask_value is [0.0, 1.0]; supported: a number"},
         {SEQUENTIAL("{\"class_name\": \"Dense\"}"), "layers[1] (Dense): it has no config with a name"},
         {SEQUENTIAL(
              "{\"module\": null, \"class_name\": \"Pos\", \"config\": {}, \"registered_name\": \"Pos\"}"),

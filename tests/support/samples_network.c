@@ -270,25 +270,29 @@ SAMPLE(attention_dropout_gradient)
     differentiate(s, attend(s, 1, &dropped_attention));
 }
 
-/* Units: 3, steps: 4. `more`: with a state before the first step, and the bias of r. */
-static iso_tensor *recur(sample_graph *s, const iso_recurrence_form *form, int64_t steps, bool more,
+/* What a sample has besides x and the kernel: a state before the first step and the bias of r; these and a mask. */
+typedef enum further { NONE, MORE, MASKED } further;
+
+/* Units: 3. */
+static iso_tensor *recur(sample_graph *s, const iso_recurrence_form *form, int64_t steps, further more,
                          iso_tensor **c)
 {
     const int64_t units = 3, columns = iso_cell_gates(form->cell) * units;
     iso_tensor *x = sample_leaf(s, ISO_F32, -2, 2, ISO_SHAPE(ISO_BATCH, steps, columns));
     iso_tensor *kernel = sample_leaf(s, ISO_F32, -1, 1, ISO_SHAPE(units, columns));
-    if (!more)
-        return iso_recurrence_op(x, kernel, NULL, NULL, NULL, form, c);
+    if (more == NONE)
+        return iso_recurrence_op(x, kernel, NULL, NULL, NULL, NULL, form, c);
     iso_tensor *bias = sample_leaf(s, ISO_F32, -1, 1, ISO_SHAPE(columns));
     iso_tensor *h0 = sample_leaf(s, ISO_F32, -1, 1, ISO_SHAPE(ISO_BATCH, units));
     iso_tensor *c0 =
         form->cell == ISO_CELL_LSTM ? sample_leaf(s, ISO_F32, -1, 1, ISO_SHAPE(ISO_BATCH, units)) : NULL;
-    return iso_recurrence_op(x, kernel, bias, h0, c0, form, c);
+    iso_tensor *mask = more == MASKED ? sample_leaf(s, ISO_BOOL, 0, 1, ISO_SHAPE(ISO_BATCH, steps)) : NULL;
+    return iso_recurrence_op(x, kernel, bias, h0, c0, mask, form, c);
 }
 
 /* The gradient of h, and of LSTM also of c. */
 static void differentiate_recurrence(sample_graph *s, const iso_recurrence_form *form, int64_t steps,
-                                     bool more)
+                                     further more)
 {
     iso_tensor *c = NULL, *h = recur(s, form, steps, more, form->cell == ISO_CELL_LSTM ? &c : NULL);
     differentiate(s, c ? iso_add(h, c) : h);
@@ -303,27 +307,35 @@ static const iso_recurrence_form lstm_form = {.cell = ISO_CELL_LSTM}, gru_form =
 #define RECURRENCES(CELL)                                                                                    \
     SAMPLE(CELL##_recurrence)                                                                                \
     {                                                                                                        \
-        recur(s, &CELL##_form, 4, false, NULL);                                                              \
+        recur(s, &CELL##_form, 4, NONE, NULL);                                                               \
     }                                                                                                        \
     SAMPLE(CELL##_recurrence_more)                                                                           \
     {                                                                                                        \
-        recur(s, &CELL##_other_form, 4, true, NULL);                                                         \
+        recur(s, &CELL##_other_form, 4, MORE, NULL);                                                         \
+    }                                                                                                        \
+    SAMPLE(CELL##_recurrence_masked)                                                                         \
+    {                                                                                                        \
+        recur(s, &CELL##_other_form, 4, MASKED, NULL);                                                       \
     }                                                                                                        \
     SAMPLE(CELL##_recurrence_once)                                                                           \
     {                                                                                                        \
-        recur(s, &CELL##_form, 1, false, NULL);                                                              \
+        recur(s, &CELL##_form, 1, NONE, NULL);                                                               \
     }                                                                                                        \
     SAMPLE(CELL##_recurrence_once_more)                                                                      \
     {                                                                                                        \
-        recur(s, &CELL##_form, 1, true, NULL);                                                               \
+        recur(s, &CELL##_form, 1, MORE, NULL);                                                               \
     }                                                                                                        \
     SAMPLE(CELL##_recurrence_gradient)                                                                       \
     {                                                                                                        \
-        differentiate_recurrence(s, &CELL##_form, 4, false);                                                 \
+        differentiate_recurrence(s, &CELL##_form, 4, NONE);                                                  \
     }                                                                                                        \
     SAMPLE(CELL##_recurrence_gradient_more)                                                                  \
     {                                                                                                        \
-        differentiate_recurrence(s, &CELL##_other_form, 3, true);                                            \
+        differentiate_recurrence(s, &CELL##_other_form, 3, MORE);                                            \
+    }                                                                                                        \
+    SAMPLE(CELL##_recurrence_gradient_masked)                                                                \
+    {                                                                                                        \
+        differentiate_recurrence(s, &CELL##_form, 4, MASKED);                                                \
     }
 RECURRENCES(lstm)
 RECURRENCES(gru)
@@ -725,22 +737,28 @@ const sample network_samples[] = {
     {"rotary", rotary_gradient},
     {"recurrence", lstm_recurrence},
     {"recurrence", lstm_recurrence_more},
+    {"recurrence", lstm_recurrence_masked},
     {"recurrence", lstm_recurrence_once},
     {"recurrence", lstm_recurrence_once_more},
     {"recurrence_grad", lstm_recurrence_gradient},
     {"recurrence_grad", lstm_recurrence_gradient_more},
+    {"recurrence_grad", lstm_recurrence_gradient_masked},
     {"recurrence", gru_recurrence},
     {"recurrence", gru_recurrence_more},
+    {"recurrence", gru_recurrence_masked},
     {"recurrence", gru_recurrence_once},
     {"recurrence", gru_recurrence_once_more},
     {"recurrence_grad", gru_recurrence_gradient},
     {"recurrence_grad", gru_recurrence_gradient_more},
+    {"recurrence_grad", gru_recurrence_gradient_masked},
     {"recurrence", simple_recurrence},
     {"recurrence", simple_recurrence_more},
+    {"recurrence", simple_recurrence_masked},
     {"recurrence", simple_recurrence_once},
     {"recurrence", simple_recurrence_once_more},
     {"recurrence_grad", simple_recurrence_gradient},
     {"recurrence_grad", simple_recurrence_gradient_more},
+    {"recurrence_grad", simple_recurrence_gradient_masked},
     {"gaussian_noise", noise},
     {"gaussian_noise", noise_gradient},
     {"attention", attention},

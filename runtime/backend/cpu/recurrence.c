@@ -40,9 +40,10 @@ static size_t walk_lay_out(walk *w, float *memory, bool gradient)
     return used * sizeof(float);
 }
 
+/* All but a mask are float32. */
 static bool recurrence_fits(const iso_kernel_call *call)
 {
-    return iso_cpu_has_type(call, ISO_F32);
+    return call->out[0].dtype == ISO_F32;
 }
 
 /* A row of an array at a time; NULL: the call does not have the array. */
@@ -92,6 +93,19 @@ static void multiply_state(const walk *w, bool has_state)
     }
 }
 
+/* A row of a step that the mask leaves out. */
+static void skip_row(const walk *w, int64_t row, int64_t i)
+{
+    const iso_recurrence *r = &w->r;
+    const int64_t time = iso_recurrence_time(r, i);
+    const size_t state = (size_t)r->units * sizeof(float);
+    memcpy(row_at(r->h, row, time), w->h + row * r->units, state);
+    if (r->c)
+        memcpy(row_at(r->c, row, time), row_before(w, r->c, r->c0, row, i), state);
+    if (r->gates)
+        memset(row_at(r->gates, row, time), 0, 4 * state);
+}
+
 static void forward_step(const walk *w, int64_t i)
 {
     const iso_recurrence *r = &w->r;
@@ -99,6 +113,10 @@ static void forward_step(const walk *w, int64_t i)
     multiply_state(w, i > 0 || r->h0);
     for (int64_t row = 0; row < r->rows; row++) {
         float *h = w->h + row * r->units;
+        if (iso_recurrence_skips(r, row, time)) {
+            skip_row(w, row, i);
+            continue;
+        }
         const iso_cell_row cells = {.units = r->units,
                                     .activation = r->form.activation,
                                     .recurrent = r->form.recurrent,
@@ -155,12 +173,38 @@ static void cell_row_grad(iso_cell cell, const iso_cell_row_grad *row)
     }
 }
 
+/* The gradients of the state are those of the state before the step. */
+static void skip_row_grad(const walk *w, int64_t row, int64_t time)
+{
+    const iso_recurrence *r = &w->r;
+    const iso_cpu_functions_table *f = iso_cpu_functions();
+    const size_t columns = (size_t)r->columns * sizeof(float);
+    float *h = w->h + row * r->units, *c = w->c + row * r->units;
+    f->sum_f32(r->units, h, row_at(r->dh, row, time), h);
+    if (r->dc)
+        f->sum_f32(r->units, c, row_at(r->dc, row, time), c);
+    memset(row_at(r->dx, row, time), 0, columns);
+    if (r->dr)
+        memset(row_at(r->dr, row, time), 0, columns);
+    memset(w->product + row * r->columns, 0, columns);
+}
+
+/* Whether the product of a step is added to the gradient that its rows have left. */
+static bool adds_product(const iso_recurrence *r)
+{
+    return r->mask || r->form.cell == ISO_CELL_GRU;
+}
+
 static void grad_rows(const walk *w, int64_t i)
 {
     const iso_recurrence *r = &w->r;
     const int64_t time = iso_recurrence_time(r, i);
     for (int64_t row = 0; row < r->rows; row++) {
         float *dx = row_at(r->dx, row, time), *dr = row_at(r->dr, row, time);
+        if (iso_recurrence_skips(r, row, time)) {
+            skip_row_grad(w, row, time);
+            continue;
+        }
         const iso_cell_row_grad cells = {.units = r->units,
                                          .activation = r->form.activation,
                                          .recurrent = r->form.recurrent,
@@ -177,6 +221,8 @@ static void grad_rows(const walk *w, int64_t i)
                                          .dr = dr};
         cell_row_grad(r->form.cell, &cells);
         memcpy(w->product + row * r->columns, dr ? dr : dx, (size_t)r->columns * sizeof(float));
+        if (r->mask && r->form.cell != ISO_CELL_GRU)
+            memset(w->h + row * r->units, 0, (size_t)r->units * sizeof(float));
     }
 }
 
@@ -187,7 +233,7 @@ static void grad_step(const walk *w, int64_t i)
     grad_rows(w, i);
     if (i > 0 || r->dh0)
         iso_cpu_functions()->gemm_packed_f32(r->rows, r->units, r->columns, w->product, r->columns, w->packed,
-                                             r->form.cell == ISO_CELL_GRU, w->h);
+                                             adds_product(r), w->h);
 }
 
 static size_t recurrence_grad_scratch(const iso_kernel_call *call)

@@ -49,6 +49,7 @@ template <class T> struct step {
     int64_t steps, units, columns, time, before;
     iso_cell_activation activation, recurrent;
     const T *x, *bias, *h0, *c0, *dh, *dc;
+    const uint8_t *mask; /* [rows, steps] */
     T *h, *c, *gates, *dx, *dr;
     C *state_h,
         *state_c; /* [rows, units]: before the step, then after it; in the gradient, the carried gradients */
@@ -59,6 +60,11 @@ template <class T> struct step {
     __device__ int64_t at(int64_t row, int64_t j, int64_t of) const
     {
         return (row * steps + time) * of + j;
+    }
+    /* Whether the mask leaves out the step. */
+    __device__ bool skips(int64_t row) const
+    {
+        return mask && !mask[row * steps + time];
     }
     /* h' kernel + bias */
     __device__ C r(int64_t row, int64_t j) const
@@ -103,6 +109,28 @@ template <class T> struct step {
         product[row * columns + k * units + j] = of_r;
     }
 };
+
+/* ---- a step that the mask leaves out: the state stays as it is ---- */
+
+template <class T> __device__ void skip_forward(const step<T> &s, int64_t row, int64_t j)
+{
+    const int64_t state = row * s.units + j, at = s.at(row, j, s.units);
+    narrow(&s.h[at], s.state_h[state]);
+    if (s.c)
+        narrow(&s.c[at], s.state_c[state]);
+    for (int k = 0; s.gates && k < 4; k++)
+        s.put_gate(row, j, k, compute<T>(0));
+}
+
+template <class T> __device__ void skip_backward(const step<T> &s, int64_t row, int64_t j)
+{
+    const int64_t state = row * s.units + j;
+    s.state_h[state] = s.dh_of(row, j);
+    if (s.dc)
+        s.state_c[state] += wide(s.dc[s.at(row, j, s.units)]);
+    for (int k = 0; k * s.units < s.columns; k++)
+        s.put_gradients(row, j, k, compute<T>(0), compute<T>(0));
+}
 
 /* ---- the cells, forward and backward: unit j of a row ---- */
 
@@ -188,14 +216,22 @@ template <class CELL> struct forward_units {
     step<typename CELL::element> s;
     __device__ void operator()(int64_t i) const
     {
-        CELL::forward(s, i / s.units, i % s.units);
+        const int64_t row = i / s.units, j = i % s.units;
+        if (s.skips(row))
+            skip_forward(s, row, j);
+        else
+            CELL::forward(s, row, j);
     }
 };
 template <class CELL> struct backward_units {
     step<typename CELL::element> s;
     __device__ void operator()(int64_t i) const
     {
-        CELL::backward(s, i / s.units, i % s.units);
+        const int64_t row = i / s.units, j = i % s.units;
+        if (s.skips(row))
+            skip_backward(s, row, j);
+        else
+            CELL::backward(s, row, j);
     }
 };
 
@@ -286,6 +322,7 @@ template <class T> step<T> step_of(const iso_kernel_call *call, const iso_recurr
     s.bias = data_of<T>(r.bias);
     s.h0 = data_of<T>(r.h0);
     s.c0 = data_of<T>(r.c0);
+    s.mask = data_of<uint8_t>(r.mask);
     s.dh = data_of<T>(r.dh);
     s.dc = data_of<T>(r.dc);
     s.h = data_of<T>(r.h);

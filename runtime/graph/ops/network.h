@@ -56,11 +56,13 @@
  * ---- recurrent layers (iso_recurrence_attrs): graph.h has the formulas. g gates: 4 of LSTM, 3 of GRU, else 1 ----
  * A state that is carried from step to step is of the type of the computation, and rounded only where it is stored.
  *   recurrence          x [batch, t*, g u*], kernel [u*, g u*], bias [g u*] if has_bias, h0 [batch, u*] if
- *                       has_state, and c0 of LSTM -> h [batch, t*, u*]; then gates [batch, t*, 4 u*], of LSTM s(i),
- *                       s(f), a(g), s(o), of GRU z, q, n, rn; then of LSTM c, as h
- *   recurrence_grad     kernel, h0 if has_state, and c0; the outputs above; dh, dc of LSTM if has_dc -> dx [batch,
- *                       t*, g u*]; GRU: dr, as dx; dh0 if has_state, and dc0. dr is the gradient of r = h' kernel +
- *                       bias, which is dx in the other cells: the gradients of kernel and bias follow from it
+ *                       has_state, and c0 of LSTM, a mask of ISO_BOOL [batch, t*] if has_mask -> h [batch, t*, u*];
+ *                       then gates [batch, t*, 4 u*], of LSTM s(i), s(f), a(g), s(o), of GRU z, q, n, rn; then of
+ *                       LSTM c, as h. Where the mask is 0, h and c are those of the step before, and the gates 0
+ *   recurrence_grad     kernel, h0 if has_state, and c0, the mask if has_mask; the outputs above; dh, dc of LSTM if
+ *                       has_dc -> dx [batch, t*, g u*]; GRU: dr, as dx; dh0 if has_state, and dc0. dr is the gradient
+ *                       of r = h' kernel + bias, which is dx in the other cells: the gradients of kernel and bias
+ *                       follow from it. Where the mask is 0, dx and dr are 0
  *
  * ---- softmax (iso_softmax_attrs), along an axis that is whole ----
  *   softmax             x -> y
@@ -263,6 +265,7 @@ typedef struct iso_recurrence_attrs {
     iso_recurrence_form form;
     bool has_bias, has_state;
     bool has_dc; /* of the gradient */
+    bool has_mask;
 } iso_recurrence_attrs;
 
 /* The number of gates, g. */

@@ -6,7 +6,7 @@
 #include "runtime/graph/ops/attrs.h"
 #include "runtime/graph/ops/network_impl.h"
 
-enum { X, KERNEL, BIAS }; /* inputs of the op; then the state, h0 and c0 */
+enum { X, KERNEL, BIAS }; /* inputs of the op; then the state, h0 and c0, and the mask */
 enum { H, GATES, C };     /* outputs; GRU has no c, SIMPLE only h */
 enum { OF_KERNEL };       /* the first input of its gradient */
 
@@ -37,6 +37,12 @@ static int first_state(const iso_op *op)
     return recurrence_attrs_of(op)->has_bias ? BIAS + 1 : BIAS;
 }
 
+/* The tensors of the state before the first step that are given. */
+static int given_states(const iso_op *op)
+{
+    return recurrence_attrs_of(op)->has_state ? state_count(op) : 0;
+}
+
 /* ---- shapes ---- */
 
 static bool input_fits(iso_op *op, int i, const iso_shape *shape, const char *what)
@@ -64,6 +70,13 @@ static bool states_fit(iso_op *op, int first, int64_t batch, int64_t units)
     return true;
 }
 
+static bool mask_fits(iso_op *op, int i, const iso_shape *x)
+{
+    const iso_tensor *mask = op->inputs[i];
+    return (mask->dtype == ISO_BOOL && iso_shape_equal(&mask->shape, &ISO_SHAPE(x->dim[0], x->dim[1]))) ||
+           iso_op_refuse(op, "the mask should be bool, of the batch and the steps");
+}
+
 static bool recurrence_infer(iso_op *op)
 {
     const iso_recurrence_attrs *attrs = op->attrs;
@@ -79,7 +92,8 @@ static bool recurrence_infer(iso_op *op)
     const iso_shape columns = ISO_SHAPE(gates * units);
     if (!input_fits(op, KERNEL, &ISO_SHAPE(units, gates * units), "the kernel") ||
         (attrs->has_bias && !input_fits(op, BIAS, &columns, "the bias")) ||
-        (attrs->has_state && !states_fit(op, first_state(op), x->dim[0], units)))
+        (attrs->has_state && !states_fit(op, first_state(op), x->dim[0], units)) ||
+        (attrs->has_mask && !mask_fits(op, first_state(op) + given_states(op), x)))
         return false;
     const iso_shape h = over_time(op, X, units), saved = over_time(op, X, 4 * units);
     op->n_outputs = output_count(op);
@@ -92,7 +106,7 @@ static bool recurrence_infer(iso_op *op)
 static bool recurrence_grad_infer(iso_op *op)
 {
     const iso_recurrence_attrs *attrs = op->attrs;
-    const int h = 1 + (attrs->has_state ? state_count(op) : 0), dh = h + output_count(op);
+    const int mask = 1 + given_states(op), h = mask + attrs->has_mask, dh = h + output_count(op);
     const int64_t columns = op->inputs[OF_KERNEL]->shape.dim[1];
     const iso_shape dx = over_time(op, h, columns);
     for (int i = dh; i < op->n_inputs; i++)
@@ -102,7 +116,7 @@ static bool recurrence_grad_infer(iso_op *op)
     iso_set_output(op, op->n_outputs++, op->inputs[h]->dtype, &dx);
     if (attrs->form.cell == ISO_CELL_GRU)
         iso_set_output(op, op->n_outputs++, op->inputs[h]->dtype, &dx);
-    for (int i = 1; i < h; i++)
+    for (int i = 1; i < mask; i++)
         iso_set_output(op, op->n_outputs++, op->inputs[h]->dtype, &op->inputs[i]->shape);
     return true;
 }
@@ -184,10 +198,10 @@ static void recurrence_gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **
 {
     iso_recurrence_attrs attrs = *recurrence_attrs_of(op);
     iso_tensor *inputs[ISO_MAX_INPUTS] = {op->inputs[KERNEL]}, *results[ISO_MAX_OUTPUTS] = {0};
-    const int states = attrs.has_state ? state_count(op) : 0, state = first_state(op);
+    const int states = given_states(op), state = first_state(op);
     int count = 1;
     attrs.has_dc = dy[C] != NULL;
-    for (int i = 0; i < states; i++)
+    for (int i = 0; i < states + attrs.has_mask; i++)
         inputs[count++] = op->inputs[state + i];
     for (int i = 0; i < op->n_outputs; i++)
         inputs[count++] = op->outputs[i];
@@ -242,7 +256,8 @@ static bool form_fits(iso_graph *graph, const iso_recurrence_form *form, const i
 }
 
 iso_tensor *iso_recurrence_op(iso_tensor *x, iso_tensor *kernel, iso_tensor *bias, iso_tensor *h0,
-                              iso_tensor *c0, const iso_recurrence_form *form, iso_tensor **c)
+                              iso_tensor *c0, iso_tensor *mask, const iso_recurrence_form *form,
+                              iso_tensor **c)
 {
     ISO_NEED_TENSORS(x, kernel);
     iso_graph *graph = x->graph;
@@ -260,7 +275,9 @@ iso_tensor *iso_recurrence_op(iso_tensor *x, iso_tensor *kernel, iso_tensor *bia
         inputs[count++] = h0;
     if (c0)
         inputs[count++] = c0;
-    iso_recurrence_attrs attrs = {.form = *form, .has_bias = bias, .has_state = h0};
+    if (mask)
+        inputs[count++] = mask;
+    iso_recurrence_attrs attrs = {.form = *form, .has_bias = bias, .has_state = h0, .has_mask = mask};
     if (!attrs.form.activation)
         attrs.form.activation = ISO_CELL_TANH;
     if (!attrs.form.recurrent)

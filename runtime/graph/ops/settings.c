@@ -79,8 +79,9 @@ const iso_setting iso_rotary_settings[] = {REAL(wavelength),      REAL(scaling),
 #undef ATTRS
 #define ATTRS iso_recurrence_attrs
 const iso_setting iso_recurrence_settings[] = {
-    INT(form.cell), INT(form.activation), INT(form.recurrent), FLAG(form.backwards),
-    FLAG(has_bias), FLAG(has_state),      FLAG(has_dc),        {0}};
+    INT(form.cell),       INT(form.activation), INT(form.recurrent),
+    FLAG(form.backwards), FLAG(has_bias),       FLAG(has_state),
+    FLAG(has_dc),         FLAG(has_mask),       {0}};
 #undef ATTRS
 #define ATTRS iso_noise_attrs
 const iso_setting iso_noise_settings[] = {COUNT(key), REAL(stddev), {0}};

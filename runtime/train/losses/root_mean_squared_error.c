@@ -15,4 +15,5 @@ const iso_metric_type iso_metric_rmse = {.row.name = "rmse",
                                          .keras_name = "root_mean_squared_error",
                                          .less_is_better = true,
                                          .function = squares,
-                                         .last = sqrt};
+                                         .last = sqrt,
+                                         .without_mask = true};

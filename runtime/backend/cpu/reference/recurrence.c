@@ -137,6 +137,17 @@ static void simple_unit(const step *s, int64_t row, int64_t j)
     set(s, r->h, row, j, alpha(s, at(s, r->x, row, j) + recurrent(s, row, j)));
 }
 
+/* A step that the mask leaves out. */
+static void skipped_unit(const step *s, int64_t row, int64_t j)
+{
+    const iso_recurrence *r = s->r;
+    set(s, r->h, row, j, before(s, r->h, r->h0, row, j));
+    if (r->c)
+        set(s, r->c, row, j, before(s, r->c, r->c0, row, j));
+    for (int k = 0; r->gates && k < 4; k++)
+        set(s, r->gates, row, k * r->units + j, 0);
+}
+
 typedef void unit_function(const step *s, int64_t row, int64_t j);
 static unit_function *const unit_functions[] = {
     [ISO_CELL_LSTM] = lstm_unit, [ISO_CELL_GRU] = gru_unit, [ISO_CELL_SIMPLE] = simple_unit};
@@ -146,9 +157,12 @@ static void ref_recurrence_run(const iso_kernel_call *call)
     const iso_recurrence r = iso_recurrence_of(call);
     for (int64_t i = 0; i < r.steps; i++) {
         const step s = step_of(&r, i);
-        for (int64_t row = 0; row < r.rows; row++)
+        for (int64_t row = 0; row < r.rows; row++) {
+            unit_function *unit =
+                iso_recurrence_skips(&r, row, s.time) ? skipped_unit : unit_functions[r.form.cell];
             for (int64_t j = 0; j < r.units; j++)
-                unit_functions[r.form.cell](&s, row, j);
+                unit(&s, row, j);
+        }
     }
 }
 
@@ -209,6 +223,18 @@ static void simple_unit_grad(const step *s, int64_t row, int64_t j, double *dh, 
     *dh = 0;
 }
 
+/* The gradients of the state are those of the state before the step. */
+static void skipped_unit_grad(const step *s, int64_t row, int64_t j, double *dh, double *dc)
+{
+    (void)dh;
+    (void)dc;
+    for (int64_t k = 0; k < s->r->columns; k += s->r->units) {
+        set(s, s->r->dx, row, k + j, 0);
+        if (s->r->dr)
+            set(s, s->r->dr, row, k + j, 0);
+    }
+}
+
 typedef void unit_grad_function(const step *s, int64_t row, int64_t j, double *dh, double *dc);
 static unit_grad_function *const unit_grad_functions[] = {
     [ISO_CELL_LSTM] = lstm_unit_grad, [ISO_CELL_GRU] = gru_unit_grad, [ISO_CELL_SIMPLE] = simple_unit_grad};
@@ -218,11 +244,13 @@ static void ref_step_grad(const step *s, double *carried)
     const iso_recurrence *r = s->r;
     const iso_array *dr = r->dr ? r->dr : r->dx;
     for (int64_t row = 0; row < r->rows; row++) {
+        unit_grad_function *unit =
+            iso_recurrence_skips(r, row, s->time) ? skipped_unit_grad : unit_grad_functions[r->form.cell];
         for (int64_t j = 0; j < r->units; j++) {
             double *dh = carried_of(r, carried, 0, row, j), *dc = carried_of(r, carried, 1, row, j);
             *dh += at(s, r->dh, row, j);
             *dc += r->dc ? at(s, r->dc, row, j) : 0;
-            unit_grad_functions[r->form.cell](s, row, j, dh, dc);
+            unit(s, row, j, dh, dc);
         }
         for (int64_t j = 0; j < r->units; j++)
             for (int64_t k = 0; k < r->columns; k++)

@@ -1,0 +1,108 @@
+/* The operations that Keras puts into a file where a layer makes a mask, or joins masks. The layers here make the
+ * same masks themselves; those of the file are compared with them (references.c). */
+#include <string.h>
+
+#include "models/keras/network_impl.h"
+#include "models/layers/masks.h"
+
+typedef struct mask_call {
+    const iso_keras_layer *layer;
+    const iso_keras_node *node;
+    iso_tensor *x, *z; /* the first two tensors; NULL: there is none */
+} mask_call;
+
+/* Whether a setting is the last dimension. */
+static bool is_last(const mask_call *c)
+{
+    const json_t *axis = json_object_get(c->layer->config, "axis");
+    if (json_is_array(axis) && json_array_size(axis) == 1)
+        axis = json_array_get(axis, 0);
+    return json_is_integer(axis) && json_integer_value(axis) == -1;
+}
+
+static bool gives_bool(const mask_call *c)
+{
+    const char *dtype = iso_keras_text(c->layer->config, "dtype");
+    return dtype && strcmp(dtype, "bool") == 0;
+}
+
+static iso_tensor *not_equal(const mask_call *c)
+{
+    return c->node->numbers.count == 1 && !c->node->numbers.first
+               ? iso_mask_of_values(c->x, c->node->numbers.value)
+               : NULL;
+}
+
+static iso_tensor *any(const mask_call *c)
+{
+    const bool keeps = json_is_true(json_object_get(c->layer->config, "keepdims"));
+    return is_last(c) && !keeps && iso_tensor_dtype(c->x) == ISO_BOOL ? iso_mask_any(c->x) : NULL;
+}
+
+static iso_tensor *logical_or(const mask_call *c)
+{
+    return iso_mask_or(c->x, c->z);
+}
+
+static iso_tensor *expand_dims(const mask_call *c)
+{
+    return is_last(c) ? iso_mask_column(c->x) : NULL;
+}
+
+static iso_tensor *ones_like(const mask_call *c)
+{
+    return gives_bool(c) ? iso_mask_filled(c->x, true) : NULL;
+}
+
+static iso_tensor *zeros_like(const mask_call *c)
+{
+    return gives_bool(c) ? iso_mask_filled(c->x, false) : NULL;
+}
+
+static iso_tensor *concatenate(const mask_call *c)
+{
+    const json_t *axis = json_object_get(c->layer->config, "axis");
+    return iso_concat(c->node->inputs.tensor, c->node->inputs.count, (int)json_integer_value(axis));
+}
+
+/* The functions return NULL if the operation has other arguments than Keras gives it for a mask. */
+static const struct {
+    const char *type;     /* the class in keras.src.ops */
+    int tensors, numbers; /* tensors 0: any number of them */
+    iso_tensor *(*make)(const mask_call *call);
+} operations[] = {{"NotEqual", 1, 1, not_equal},     {"Any", 1, 0, any},
+                  {"LogicalOr", 2, 0, logical_or},   {"ExpandDims", 1, 0, expand_dims},
+                  {"OnesLike", 1, 0, ones_like},     {"ZerosLike", 1, 0, zeros_like},
+                  {"Concatenate", 0, 0, concatenate}};
+enum { OPERATIONS = sizeof operations / sizeof operations[0] };
+
+static int find(const char *type)
+{
+    for (int i = 0; i < OPERATIONS; i++)
+        if (strcmp(type, operations[i].type) == 0)
+            return i;
+    return -1;
+}
+
+bool iso_keras_makes_mask(const iso_keras_layer *l)
+{
+    return find(l->type) >= 0;
+}
+
+iso_status iso_keras_call_mask_operation(iso_keras_network *net, const iso_keras_layer *l,
+                                         const iso_keras_node *node, iso_keras_list *out)
+{
+    const int kind = find(l->type), count = node->inputs.count;
+    iso_tensor *y = NULL;
+    const mask_call call = {.layer = l,
+                            .node = node,
+                            .x = count > 0 ? node->inputs.tensor[0] : NULL,
+                            .z = count > 1 ? node->inputs.tensor[1] : NULL};
+    if (count > 0 && node->numbers.count == operations[kind].numbers &&
+        (operations[kind].tensors == 0 || count == operations[kind].tensors))
+        y = operations[kind].make(&call);
+    if (!y)
+        return iso_keras_refuse(net->reader, "it is supported only as Keras uses it for the masks of layers");
+    iso_status status = iso_keras_graph_error(net);
+    return status == ISO_OK ? iso_keras_list_add(out, y, NULL) : status;
+}
