@@ -85,7 +85,8 @@ bool iso_layer_check_mask(const iso_layer *layer, const iso_tensor *x, int rank)
 void iso_layer_warn_mask(const iso_layer *layer, const char *what)
 {
     const iso_context *ctx = iso_graph_context(layer->graph);
-    if (ctx && iso_is_chief(ctx) && !iso_graph_shares(layer->graph) && !iso_graph_makes_parts(layer->graph))
+    if ((!ctx || iso_is_chief(ctx)) && !iso_graph_shares(layer->graph) &&
+        !iso_graph_makes_parts(layer->graph))
         iso_warn("layer '%s' (%s) %s, as in Keras (\"Masks\" in docs/keras.md)", layer->name, layer->type,
                  what);
 }

@@ -88,6 +88,48 @@ START_TEST(names_are_keras)
 }
 END_TEST
 
+/* A sequence with a mask: [batch, 4, 3] */
+static iso_tensor *words(void)
+{
+    return iso_embedding(iso_input(graph, "words", ISO_I32, ISO_SHAPE(4)), 5, 3, .mask_zero = true);
+}
+
+static int warnings;
+static void count_warning(void *user, const char *text)
+{
+    (void)user;
+    ck_assert_msg(strstr(text, "does not pass on the mask"), "%s", text);
+    warnings++;
+}
+
+/* Which layers pass a mask on, which take it away, and that a warning says who loses it. */
+START_TEST(masks)
+{
+    begin();
+    iso_tensor *x = words(), *mask = iso_tensor_mask(x), *both[] = {x, NULL};
+    ck_assert_ptr_nonnull(mask);
+    ck_assert(iso_tensor_dtype(mask) == ISO_BOOL && iso_tensor_shape(mask)->rank == 2);
+    ck_assert_ptr_eq(iso_tensor_mask(iso_dropout(iso_dense(x, 3), 0.5)), mask);
+    ck_assert_ptr_eq(iso_tensor_mask(iso_lstm(x, 2, .return_sequences = true)), mask);
+    ck_assert_ptr_null(iso_tensor_mask(iso_lstm(x, 2)));
+    ck_assert_ptr_null(iso_tensor_mask(iso_add(x, x)));
+    both[1] = iso_dense(x, 3);
+    ck_assert_ptr_eq(iso_tensor_mask(iso_merge_add(both, 2)), mask);
+    both[1] = iso_input(graph, "x", ISO_F32, ISO_SHAPE(4, 3));
+    ck_assert_ptr_null(iso_tensor_mask(iso_merge_add(both, 2)));
+    ck_assert_ptr_nonnull(iso_tensor_mask(iso_concatenate(both, 2)));
+    iso_tensor *y = iso_multi_head_attention(x, x, 1, 2);
+    ck_assert(iso_tensor_masks(y).run == mask && !iso_tensor_masks(x).run);
+    ck_assert_ptr_eq(iso_tensor_mask(x), mask);
+    iso_set_warning_handler(count_warning, NULL);
+    ck_assert_ptr_null(iso_tensor_mask(iso_flatten(x)));
+    ck_assert_int_eq(warnings, 1);
+    iso_set_warning_handler(NULL, NULL);
+    ck_assert_int_eq(iso_graph_error(graph), ISO_OK);
+    end();
+}
+END_TEST
+
 /* Variables of attention: Keras's names in Keras's order, and where a file of Keras has them. */
 START_TEST(attention_is_keras)
 {
@@ -514,6 +556,11 @@ START_TEST(errors_name_the_layer)
     iso_activation(image(), ISO_RELU, .max_value = -1);
     check_refused("'re_lu' (ReLU)", "max_value -1");
     iso_tensor *three = iso_input(graph, "x", ISO_F32, ISO_SHAPE(4, 3));
+    iso_masking(iso_reduce_sum(three, NULL, 0, false));
+    check_refused("'masking' (Masking)", "no dimension besides the batch");
+    iso_activation(words(), ISO_SOFTMAX, .axis = {1}, .axis_count = 1);
+    check_refused("'softmax' (Softmax)", "its input has a mask");
+    three = iso_input(graph, "x", ISO_F32, ISO_SHAPE(4, 3));
     iso_merge_subtract(((iso_tensor *const[]){three, three, three}), 3);
     check_refused("'subtract'", "3 inputs");
     iso_tensor *query = iso_input(graph, "q", ISO_F32, ISO_SHAPE(4, 3));
@@ -841,9 +888,10 @@ END_TEST
 
 int main(void)
 {
-    return RUN_TESTS(
-        "layers", 0, names_are_keras, normalization_has_variables, attention_is_keras, arguments_are_noted,
-        attention_masks, shapes, layers_of_parts, parts_are_shared, parts_are_frozen, errors_name_the_layer,
-        a_broken_graph_goes_on, every_type_is_documented, builtin_models_have_the_guides_parameters,
-        summary_is_keras_table, summary_tells_what_is_trained, summary_of_several_inputs_tells_connections);
+    return RUN_TESTS("layers", 0, names_are_keras, normalization_has_variables, attention_is_keras,
+                     arguments_are_noted, attention_masks, masks, shapes, layers_of_parts, parts_are_shared,
+                     parts_are_frozen, errors_name_the_layer, a_broken_graph_goes_on,
+                     every_type_is_documented, builtin_models_have_the_guides_parameters,
+                     summary_is_keras_table, summary_tells_what_is_trained,
+                     summary_of_several_inputs_tells_connections);
 }
