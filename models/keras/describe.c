@@ -603,6 +603,8 @@ iso_status iso_keras_describe(iso_model *model, json_t **out)
     char default_value[32];
     json_t *config = NULL, *compile = NULL;
     iso_status status = iso_graph_error(graph);
+    if (status == ISO_OK)
+        status = iso_keras_check_masks(graph);
     if (status != ISO_OK)
         return status;
     for (int i = 0; i < iso_model_input_count(model); i++)

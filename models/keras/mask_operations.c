@@ -3,7 +3,10 @@
 #include <string.h>
 
 #include "models/keras/network_impl.h"
+#include "models/keras/writer_impl.h"
 #include "models/layers/masks.h"
+#include "runtime/base/file.h"
+#include "runtime/graph/ops/list.h"
 
 typedef struct mask_call {
     const iso_keras_layer *layer;
@@ -105,4 +108,48 @@ iso_status iso_keras_call_mask_operation(iso_keras_network *net, const iso_keras
         return iso_keras_refuse(net->reader, "it is supported only as Keras uses it for the masks of layers");
     iso_status status = iso_keras_graph_error(net);
     return status == ISO_OK ? iso_keras_list_add(out, y, NULL) : status;
+}
+
+/* ---- what a file cannot hold ---- */
+
+/* Whether a mask, which may be NULL, comes from a Concatenate. */
+static bool is_joined(const iso_tensor *mask)
+{
+    const iso_op *op = mask && mask->dtype == ISO_BOOL ? mask->producer : NULL;
+    bool joined = op && op->type == &iso_op_concat;
+    for (int i = 0; op && !joined && i < op->n_inputs; i++)
+        joined =
+            is_joined(op->inputs[i]->dtype == ISO_I32 ? op->inputs[i]->producer->inputs[0] : op->inputs[i]);
+    return joined;
+}
+
+/* Whether it is an automatic name of Concatenate: "concatenate", "concatenate_1". */
+static bool is_automatic(const char *name)
+{
+    static const char base[] = "concatenate";
+    const size_t length = sizeof base - 1;
+    return strncmp(name, base, length) == 0 &&
+           (!name[length] ||
+            (name[length] == '_' && strspn(name + length + 1, "0123456789") == strlen(name + length + 1)));
+}
+
+iso_status iso_keras_check_masks(const iso_graph *graph)
+{
+    const iso_layer_record *user = NULL, *named = NULL;
+    for (int i = 0; i < iso_graph_layer_count(graph); i++) {
+        const iso_layer_record *layer = iso_graph_layer(graph, i);
+        const iso_layer_type *type = iso_layer_type_find(layer->type);
+        if (is_automatic(iso_file_name(layer->name)))
+            named = layer;
+        if (type && type->masks == ISO_MASKS_MADE && layer->n_inputs > 0 &&
+            is_joined(iso_tensor_masks(layer->inputs[0]).built))
+            user = layer;
+    }
+    if (!user || !named)
+        return ISO_OK;
+    return iso_error(
+        ISO_INVALID,
+        "layer '%s' (%s) uses the mask of a Concatenate: Keras calls its operation 'concatenate', and does "
+        "not load a model with a layer '%s'; layers with names of their own can be saved",
+        user->name, user->type, named->name);
 }

@@ -709,7 +709,8 @@ def masked_words():
 
 @model(lambda: O.SGD(0.05, momentum=0.9), tokens=2)
 def masked_features():
-    """Steps of zeros. What each layer does with its mask, and the masks of merges."""
+    """Steps of zeros. What each layer does with its mask, and the masks of merges; the operation of a mask gets the name
+    'concatenate', which no layer may have."""
     x, z = x_of((4, 2), "x", "int32"), x_of((4, 1), "z", "int32")
     a, b, free = L.Masking()(x), L.Masking(mask_value=1)(z), L.Dense(3)(x)
     y = L.SimpleRNN(3, return_sequences=True)(a)
@@ -717,13 +718,14 @@ def masked_features():
     w = L.GRU(3, return_sequences=True, go_backwards=True)(b)
     merged = [L.Add()([y, w]), L.Multiply()([y, w]), L.Maximum()([y, w, free]), L.Minimum()([w, y]),
               L.Multiply()([y, free]), L.Average()([w, w]), L.Subtract()([w, y]),
-              L.Concatenate()([y, w]), L.Concatenate(axis=1)([y, w]), L.Concatenate()([w, free])]
+              L.Concatenate(name="features")([y, w]), L.Concatenate(axis=1, name="steps")([y, w]),
+              L.Concatenate(name="some")([w, free])]
     y = [L.LSTM(2)(m) for m in merged]
     out, h, c = L.LSTM(2, return_state=True, zero_output_for_mask=True)(a)
     one, other = L.Bidirectional(L.GRU(2, return_sequences=True), merge_mode=None)(b)
     y += [out, h, c, L.LSTM(2)(other), L.SimpleRNN(2)(one), L.GRU(2)(a, initial_state=h), L.Flatten()(a)]
     y += [L.LSTM(2)(L.TimeDistributed(L.BatchNormalization())(w))]
-    return keras.Model([x, z], L.Dense(2)(L.Concatenate()([L.Concatenate()(y[:9]), L.Concatenate()(y[9:])])),
+    return keras.Model([x, z], L.Dense(2)(L.Concatenate(name="all")([L.Concatenate(name="first")(y[:9]), L.Concatenate(name="last")(y[9:])])),
                        name="masked_features")
 
 
