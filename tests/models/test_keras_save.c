@@ -513,6 +513,14 @@ static iso_tensor *wide_volume(iso_graph *g, iso_tensor *x)
     return iso_conv3d(x, 2, 1, .strides_dhw = {2, 1, 1}, .dilation_dhw = {1, 1, 2}, .name = "volume");
 }
 
+/* Keras calls the operation of the mask "concatenate", as the layer. */
+static iso_tensor *joined_masks(iso_graph *g, iso_tensor *x)
+{
+    (void)g;
+    iso_tensor *y = iso_embedding(x, 5, 2, .mask_zero = true), *both[] = {y, y};
+    return iso_lstm(iso_concatenate(both, 2), 3, .name = "reader");
+}
+
 START_TEST(refused)
 {
     static const struct {
@@ -528,6 +536,7 @@ START_TEST(refused)
         {wide_volume, "layer 'volume' has strides and a dilation_rate above 1, which Keras's Conv3D"},
         {gelu_by_tanh, "layer 'd' has the activation gelu_tanh"},
         {rsqrt_of, "the op 'rsqrt'"},
+        {joined_masks, "layer 'reader' (LSTM) uses the mask of a Concatenate"},
         {no_chain, "is not a chain of layers"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         iso_graph *g = iso_graph_create(ctx);
