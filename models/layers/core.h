@@ -107,7 +107,7 @@ typedef struct iso_reversible_embedding_options {
     const char *embeddings_layout;
     const char *name;
     iso_weight_constraint embeddings_constraint; /* applied after each update */
-    bool mask_zero; /* as that of iso_embedding; without .reverse */
+    bool mask_zero;                              /* as that of iso_embedding; without .reverse */
 } iso_reversible_embedding_options;
 ISO_API iso_tensor *iso_reversible_embedding_with(const iso_reversible_embedding_options *options,
                                                   size_t size);

@@ -46,7 +46,7 @@ typedef struct iso_recurrent_options {
     const char *kernel_layout, *recurrent_layout, *bias_layout;
     const char *name;
     iso_weight_constraint kernel_constraint, recurrent_constraint,
-        bias_constraint; /* applied after each update */
+        bias_constraint;       /* applied after each update */
     bool zero_output_for_mask; /* the output of a step that does not count is zeros */
 } iso_recurrent_options;
 
