@@ -96,6 +96,7 @@ static inline iso_array make_array(iso_dtype dtype, int rank, const int64_t *dim
 
 static inline void input(trial *t, iso_dtype dtype, double low, double high, int rank, const int64_t *dim)
 {
+    CHECK(t->inputs < MOST_ARRAYS, "%s: more than %d inputs", t->op, MOST_ARRAYS);
     t->low[t->inputs] = low;
     t->high[t->inputs] = high;
     t->in[t->inputs++] = make_array(dtype, rank, dim);
