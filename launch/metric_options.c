@@ -41,6 +41,8 @@ static iso_status set_bits(const iso_setting *setting, const char *what, const c
         size_t length = strcspn(at, "+");
         snprintf(number, sizeof number, "%.*s", (int)length, at);
         ISO_TRY(iso_argument_count(what, number, 0, ISO_SETTING_BITS_END - 1, &bit));
+        if (bits >> bit & 1)
+            ISO_TRY(iso_error(ISO_INVALID, "%s '%s': %s is there twice", what, value, number));
         bits |= (uint64_t)1 << bit;
         at += length;
         if (!*at)

@@ -57,7 +57,10 @@ iso_status iso_save_options_check(iso_train_options *options, const char *path)
     if (size && !(path && iso_output_is_folder(path)))
         return iso_error(ISO_INVALID, "--save-shard-size is for a folder of Hugging Face");
     if (size && !iso_argument_size(size, strlen(size), &options->shard_bytes))
-        return iso_error(ISO_INVALID, "--save-shard-size '%s': should be a size such as 5GB or 500MiB", size);
+        return iso_error(ISO_INVALID,
+                         "--save-shard-size '%s': should be a number and B, kB, MB, GB, TB, KiB, MiB, GiB or "
+                         "TiB, such as 5GB",
+                         size);
     return ISO_OK;
 }
 

@@ -61,7 +61,7 @@ iso_status iso_hf_positive(const char *file, const json_t *config, const char *k
 {
     if (iso_hf_number(config, key, fallback, number) && *number > 0)
         return ISO_OK;
-    return iso_hf_refuse(file, key, json_object_get(config, key), "it must be positive");
+    return iso_hf_refuse(file, key, json_object_get(config, key), "it must be a positive number");
 }
 
 /* ---- reading ---- */

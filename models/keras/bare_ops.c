@@ -112,6 +112,70 @@ static json_t *layer_of(const iso_op *op, const char **type)
     return NULL;
 }
 
+/* ---- ops on tensors with masks: a layer would pass the mask on, an operation does not, as the op ---- */
+
+static bool loses_mask(const iso_op *op)
+{
+    bool masked = false;
+    for (int i = 0; i < op->n_inputs; i++)
+        masked = masked || iso_tensor_masks(op->inputs[i]).built || iso_tensor_masks(op->inputs[i]).run;
+    return masked && !iso_tensor_masks(op->outputs[0]).built && !iso_tensor_masks(op->outputs[0]).run;
+}
+
+static const struct {
+    int activation; /* its number among iso_activations */
+    const char *module, *operation;
+} maskless[] = {{ISO_RELU, "keras.src.ops.nn", "Relu"},
+                {ISO_SIGMOID, "keras.src.ops.nn", "Sigmoid"},
+                {ISO_SILU, "keras.src.ops.nn", "Silu"},
+                {ISO_SOFTPLUS, "keras.src.ops.nn", "Softplus"},
+                {ISO_TANH, ISO_KERAS_OPERATIONS, "Tanh"}};
+
+const double *iso_keras_affine_number(const iso_op *op)
+{
+    const iso_affine_attrs *attrs = op->attrs;
+    if (!loses_mask(op) || strcmp(op->type->name, "affine") != 0 || (attrs->scale != 1 && attrs->shift != 0))
+        return NULL;
+    return attrs->shift != 0 ? &attrs->shift : &attrs->scale;
+}
+
+/* False: there is none. */
+static bool maskless_operation(const iso_op *op, const char **module, const char **type)
+{
+    const iso_unary_attrs *attrs = op->attrs;
+    *module = ISO_KERAS_OPERATIONS;
+    if (iso_keras_affine_number(op)) {
+        *type = ((const iso_affine_attrs *)op->attrs)->shift != 0 ? "Add" : "Multiply";
+        return true;
+    }
+    for (size_t i = 0; i < sizeof merges / sizeof *merges; i++)
+        if (strcmp(op->type->name, merges[i].op) == 0) {
+            *type = merges[i].layer; /* they have the same names */
+            return true;
+        }
+    for (size_t i = 0; i < sizeof maskless / sizeof *maskless; i++) {
+        const iso_activation_type *row = (const iso_activation_type *)iso_activations[maskless[i].activation];
+        if (row->op == op->type && row->unary == attrs->kind) {
+            *module = maskless[i].module;
+            *type = maskless[i].operation;
+            return true;
+        }
+    }
+    return false;
+}
+
+static iso_status check_mask(const iso_op *op, const char *type)
+{
+    const iso_layer_type *layer = iso_layer_type_find(type);
+    if (!loses_mask(op) || !layer || layer->masks == ISO_MASKS_DROPPED)
+        return ISO_OK;
+    return iso_error(
+        ISO_INVALID,
+        "the op '%s' (its result is '%s') is outside of layers and takes the mask off its input; "
+        "Keras's %s would pass it on, so a file of Keras cannot hold it",
+        op->type->name, iso_tensor_name(op->outputs[0]), type);
+}
+
 static bool is_gelu_by_tanh(const iso_op *op)
 {
     return op->type == &iso_op_gelu &&
@@ -164,9 +228,16 @@ iso_status iso_keras_layer_of_op(const iso_op *op, const char **module, const ch
         *module = ISO_KERAS_OPERATIONS;
         *type = operation;
         *config = json_object();
+    } else if (!*config && loses_mask(op) && maskless_operation(op, module, type)) {
+        *config = json_object();
     } else if (!*config) {
         *module = "keras.layers";
         *config = layer_of(op, type);
+        iso_status status = *config ? check_mask(op, *type) : ISO_OK;
+        if (status != ISO_OK) {
+            json_decref(*config);
+            return status;
+        }
     }
     return *config ? ISO_OK
                    : iso_error(ISO_INVALID,

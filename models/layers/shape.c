@@ -13,6 +13,15 @@ iso_tensor *iso_rescaling_with(const iso_rescaling_options *given, size_t size)
     return iso_layer_end(&layer, iso_affine(options.x, options.scale, options.offset));
 }
 
+/* A tensor that has its shape already comes back as it is, with its mask, which Keras's layers take off. */
+static iso_tensor *without_mask(iso_tensor *x)
+{
+    int same[ISO_MAX_RANK];
+    for (int i = 0; i < ISO_MAX_RANK; i++)
+        same[i] = i;
+    return iso_tensor_mask(x) ? iso_transpose(x, same) : x;
+}
+
 iso_tensor *iso_flatten_with(const iso_flatten_options *given, size_t size)
 {
     ISO_LAYER_OPTIONS(iso_flatten_options, options, given, size);
@@ -20,7 +29,7 @@ iso_tensor *iso_flatten_with(const iso_flatten_options *given, size_t size)
     if (!iso_layer_begin_any(&layer, &options.x, "Flatten", "flatten", options.name))
         return iso_layer_broken(options.x);
     iso_layer_note_text(&layer, "data_format", "channels_last");
-    return iso_layer_end(&layer, iso_reshape_to(options.x, ISO_SHAPE(ISO_BATCH, -1)));
+    return iso_layer_end(&layer, without_mask(iso_reshape_to(options.x, ISO_SHAPE(ISO_BATCH, -1))));
 }
 
 iso_tensor *iso_reshape_with(const iso_reshape_options *given, size_t size)
@@ -36,7 +45,7 @@ iso_tensor *iso_reshape_with(const iso_reshape_options *given, size_t size)
     for (int i = 0; i < options.shape.rank; i++)
         shape.dim[i + 1] = options.shape.dim[i];
     iso_layer_note_integers(&layer, "target_shape", options.shape.dim, options.shape.rank);
-    return iso_layer_end(&layer, iso_reshape_to(options.x, shape));
+    return iso_layer_end(&layer, without_mask(iso_reshape_to(options.x, shape)));
 }
 
 static iso_tensor *build_rescaling(const iso_layer_config *config, iso_tensor *const *x, int count)

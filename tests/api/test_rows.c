@@ -276,12 +276,13 @@ static void add_table(iso_text *page, int which)
                            "slope is 0.2. `gelu_tanh` is Keras's\n`gelu` with `approximate=True`; Keras's "
                            "files cannot hold it.\n");
     if (which == METRICS)
-        iso_text_add(page,
-                     "\nWhat gives several numbers in Keras (several `thresholds`, `average` or "
-                     "`class_aggregation` none) does not exist here. The IoU metrics need\n`num_classes`, "
-                     "unless predictions have a dimension of classes, and `iou` and `one_hot_iou` need "
-                     "`target_class_ids`. As in Keras, the names of logs are\nthose of the classes in "
-                     "snake case: `mean_io_u`.\n");
+        iso_text_add(
+            page,
+            "\nWhat gives several numbers in Keras (several `thresholds`, `average` or "
+            "`class_aggregation` none) does not exist here. The IoU metrics need\n`num_classes`, "
+            "unless predictions have a dimension of classes, and `iou` and `one_hot_iou` need "
+            "`target_class_ids`. A metric's name in logs\nis the one by which it was chosen: `mean_iou` of "
+            "this list, and Keras's, `mean_io_u`, from a file of Keras.\n");
     if (which == OPTIMIZERS) {
         iso_text_add(page, "\nAll optimizers also take");
         for (const iso_setting *s = iso_optimizer_settings; s->name; s++)

@@ -215,9 +215,10 @@ static iso_metric_sums rate_sums(const iso_metric_options *o)
     if (!auc_check(o) || !iso_metric_takes_values(o) || !iso_loss_match(&t, &p, iso_metric_name(o->metric)))
         return sums;
     if (value != ISO_ZERO && !(value > 0 && value <= 1)) {
-        iso_graph_fail(iso_tensor_graph(p),
-                       "the metric %s: the value is %g; it is required, from 0 to 1 (ISO_ZERO: 0)",
-                       iso_metric_name(o->metric), value);
+        iso_graph_fail(iso_tensor_graph(p), "the metric %s: its %s is %g; it must be given, from 0 to 1",
+                       iso_metric_name(o->metric),
+                       iso_setting_keras(iso_setting_of(iso_metric_type_of(o->metric)->row.setting, "value")),
+                       value);
         return sums;
     }
     selected.weights = iso_metric_weights(o->weights, p);

@@ -121,7 +121,10 @@ static iso_metric_sums one_hot(const iso_metric_options *o)
 static bool has_targets(const iso_metric_options *o)
 {
     if (o->settings.target_classes == 0)
-        iou_fail(o, "the set of target classes", 0, "given; mean_iou and one_hot_mean_iou count all classes");
+        iso_graph_fail(
+            iso_tensor_graph(o->y_pred),
+            "the metric %s: there are no target classes; mean_iou and one_hot_mean_iou count all classes",
+            iso_metric_name(o->metric));
     return o->settings.target_classes != 0;
 }
 
@@ -139,9 +142,11 @@ static iso_metric_sums binary(const iso_metric_options *o)
 {
     iso_tensor *t = o->y_true, *p = o->y_pred;
     double least = iso_option_number(o->settings.threshold, of_binary[1].fallback);
-    if (o->settings.target_classes >> 2 != 0)
-        return iou_fail(o, "the set of target classes", (double)o->settings.target_classes,
-                        "one of the classes 0 and 1, or both");
+    if (o->settings.target_classes >> 2 != 0) {
+        iso_graph_fail(iso_tensor_graph(p), "the metric %s: its target classes must be 0, 1, or both",
+                       iso_metric_name(o->metric));
+        return (iso_metric_sums){.per_row = 1};
+    }
     if (!iso_metric_takes_values(o) || !iso_loss_match(&t, &p, iso_metric_name(o->metric)))
         return (iso_metric_sums){.per_row = 1};
     p = iso_metric_ones(iso_greater_equal(p, iso_metric_number(p, least)));
