@@ -18,8 +18,9 @@ iso_tensor *iso_masking_with(const iso_masking_options *given, size_t size)
     if (iso_tensor_shape(options.x)->rank < 2)
         return iso_layer_fail(
             &layer, "its input has no dimension besides the batch; it must be [batch, ..., features]");
-    iso_layer_note_real(&layer, "mask_value", options.mask_value);
-    return iso_layer_end(&layer, masked(&layer, options.x, options.mask_value));
+    const double value = iso_option_number(options.mask_value, 0);
+    iso_layer_note_real(&layer, "mask_value", value);
+    return iso_layer_end(&layer, masked(&layer, options.x, value));
 }
 
 static iso_tensor *masking_build(const iso_layer_config *config, iso_tensor *const *x, int count)

@@ -108,6 +108,44 @@ START_TEST(ops_and_blocks)
 }
 END_TEST
 
+/* Layers would pass the mask on, so ops on a tensor with one are saved as functions of keras.ops. */
+START_TEST(ops_take_masks_off)
+{
+    float a[ROWS * 2], b[ROWS * 2];
+    iso_graph *g = iso_graph_create(ctx);
+    iso_tensor *x = iso_input(g, "x", ISO_F32, ISO_SHAPE(6));
+    iso_tensor *m = iso_masking(iso_reshape(x, ISO_SHAPE(6, 1)), .mask_value = ISO_ZERO);
+    iso_tensor *of[] = {iso_affine(m, 2.5, 0),
+                        iso_affine(m, 1, -0.5),
+                        iso_relu(m),
+                        iso_sigmoid(m),
+                        iso_tanh(m),
+                        iso_silu(m),
+                        iso_softplus(m),
+                        iso_add(m, m),
+                        iso_multiply(m, m),
+                        iso_maximum(m, m),
+                        iso_subtract(m, m),
+                        iso_minimum(m, m),
+                        iso_reshape(m, ISO_SHAPE(6, 1))};
+    iso_tensor *y = iso_gru(m, 2); /* which has the mask */
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        ck_assert_msg(!iso_tensor_mask(of[i]), "op %zu has a mask", i);
+        y = iso_add(y, iso_gru(of[i], 2));
+    }
+    iso_model *model = iso_model_create(g, x, y), *again;
+    check_ok(iso_compile(model, iso_sgd(), ISO_LOSS_MSE));
+    predict(model, a);
+    check_ok(iso_keras_save(model, path));
+    check_ok(iso_keras_load(ctx, path, &again));
+    check_ok(iso_compile(again, iso_sgd(), ISO_LOSS_MSE));
+    check_ok(iso_keras_load_weights(again, path));
+    predict(again, b);
+    ck_assert_mem_eq(a, b, sizeof a);
+    end(model, again);
+}
+END_TEST
+
 /* A model that is not compiled has no optimizer in its file. */
 START_TEST(not_compiled)
 {
@@ -513,6 +551,13 @@ static iso_tensor *wide_volume(iso_graph *g, iso_tensor *x)
     return iso_conv3d(x, 2, 1, .strides_dhw = {2, 1, 1}, .dilation_dhw = {1, 1, 2}, .name = "volume");
 }
 
+/* It is no one function of keras.ops. */
+static iso_tensor *maskless_affine(iso_graph *g, iso_tensor *x)
+{
+    (void)g;
+    return iso_affine(iso_embedding(x, 5, 2, .mask_zero = true), 2, 1);
+}
+
 /* Keras calls the operation of the mask "concatenate", as the layer. */
 static iso_tensor *joined_masks(iso_graph *g, iso_tensor *x)
 {
@@ -537,6 +582,7 @@ START_TEST(refused)
         {gelu_by_tanh, "layer 'd' has the activation gelu_tanh"},
         {rsqrt_of, "the op 'rsqrt'"},
         {joined_masks, "layer 'reader' (LSTM) uses the mask of a Concatenate"},
+        {maskless_affine, "takes the mask off its input; Keras's Rescaling would pass it on"},
         {no_chain, "is not a chain of layers"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         iso_graph *g = iso_graph_create(ctx);
@@ -579,7 +625,7 @@ int main(void)
     if (status != ISO_OK)
         return iso_finish(ctx, status);
     snprintf(path, sizeof path, "%s/net.keras", folder);
-    int failed = RUN_TESTS("saving files of Keras", 0, ops_and_blocks, not_compiled,
+    int failed = RUN_TESTS("saving files of Keras", 0, ops_and_blocks, ops_take_masks_off, not_compiled,
                            every_loss_and_metric_comes_back, initializers_and_activations_come_back,
                            named_outputs, keys_of_inputs, types_of_metrics, connections_are_those_of_keras,
                            a_network_ends_with_a_model, statistics_as_they_were_given, refused, wrong_names);

@@ -211,7 +211,7 @@ START_TEST(settings_of_metrics)
     } cases[] = {
         {ISO_METRIC_AUC, {.num_thresholds = 1}, "the metric auc: num_thresholds is 1"},
         {ISO_METRIC_AUC, {.num_thresholds = -3}, "the metric auc: num_thresholds is -3"},
-        {ISO_METRIC_RECALL_AT_PRECISION, {.value = 1.5}, "recall_at_precision: the value is 1.5"},
+        {ISO_METRIC_RECALL_AT_PRECISION, {.value = 1.5}, "recall_at_precision: its precision is 1.5"},
         {ISO_METRIC_PRECISION_AT_RECALL, {0}, "precision_at_recall: its recall is 0; it must be given"},
         {ISO_METRIC_PRECISION, {.threshold = 2}, "precision: the threshold is 2"},
         {ISO_METRIC_PRECISION, {.class_id = 1}, "precision: class_id is 1, the predictions have 1 classes"},
