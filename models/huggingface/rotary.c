@@ -91,12 +91,9 @@ static iso_status read_yarn(const rotary *r)
 {
     iso_llama_options *o = r->o;
     const json_t *truncate = json_object_get(r->scaling, "truncate");
-    const json_t *factor = json_object_get(r->scaling, "factor");
     iso_status status;
     if (truncate && !json_is_true(truncate))
         return iso_hf_refuse(r->file, "truncate", truncate, "only true is supported");
-    if (!factor) /* null: that of the lengths */
-        return iso_hf_refuse(r->file, "factor", factor, "it must be given");
     o->rope_yarn = true;
     ISO_TRY(read_original(r, o->context));
     ISO_TRY(iso_hf_positive(r->file, r->scaling, "factor", (double)o->context / (double)o->rope_context,
