@@ -236,6 +236,7 @@ iso_status iso_keras_layer_of_op(const iso_op *op, const char **module, const ch
         iso_status status = *config ? check_mask(op, *type) : ISO_OK;
         if (status != ISO_OK) {
             json_decref(*config);
+            *config = NULL;
             return status;
         }
     }

@@ -1,5 +1,6 @@
 /* Networks built in C as files of Keras's: bare ops, blocks, shared blocks; what cannot be saved, and that
- * then nothing is written. (Whether real Keras reads such files: test_keras_table_python.) Ranks: 1, 3 */
+ * then nothing is written. (Whether real Keras reads such files: test_keras_table_python.) Ranks: 1, 3
+ * Sanitize: 1 */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
