@@ -237,6 +237,7 @@ static void read_choice(const iso_keras_arguments *arguments, const iso_setting 
     for (int i = 0; setting->words[i]; i++) {
         if (word && strcmp(word, setting->words[i]) == 0) {
             iso_setting_set(setting, values, i);
+            iso_text_free(&words);
             return;
         }
         iso_text_add(&words, "%s'%s'", i ? ", " : "", setting->words[i]);
