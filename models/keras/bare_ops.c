@@ -114,12 +114,17 @@ static json_t *layer_of(const iso_op *op, const char **type)
 
 /* ---- ops on tensors with masks: a layer would pass the mask on, an operation does not, as the op ---- */
 
+static bool has_mask(const iso_tensor *x)
+{
+    return iso_tensor_masks(x).built || iso_tensor_masks(x).run;
+}
+
 static bool loses_mask(const iso_op *op)
 {
     bool masked = false;
     for (int i = 0; i < op->n_inputs; i++)
-        masked = masked || iso_tensor_masks(op->inputs[i]).built || iso_tensor_masks(op->inputs[i]).run;
-    return masked && !iso_tensor_masks(op->outputs[0]).built && !iso_tensor_masks(op->outputs[0]).run;
+        masked = masked || has_mask(op->inputs[i]);
+    return masked && !has_mask(op->outputs[0]);
 }
 
 static const struct {
@@ -148,11 +153,6 @@ static bool maskless_operation(const iso_op *op, const char **module, const char
         *type = ((const iso_affine_attrs *)op->attrs)->shift != 0 ? "Add" : "Multiply";
         return true;
     }
-    for (size_t i = 0; i < sizeof merges / sizeof *merges; i++)
-        if (strcmp(op->type->name, merges[i].op) == 0) {
-            *type = merges[i].layer; /* they have the same names */
-            return true;
-        }
     for (size_t i = 0; i < sizeof maskless / sizeof *maskless; i++) {
         const iso_activation_type *row = (const iso_activation_type *)iso_activations[maskless[i].activation];
         if (row->op == op->type && row->unary == attrs->kind) {
@@ -198,7 +198,8 @@ static const char *operation_of(const iso_op *op)
     for (size_t i = 0; i < sizeof operations / sizeof *operations; i++)
         if (strcmp(op->type->name, operations[i].op) == 0)
             return operations[i].operation;
-    for (size_t i = 0; has_number(op) && i < sizeof merges / sizeof *merges; i++)
+    const bool merges_as_operation = has_number(op) || loses_mask(op);
+    for (size_t i = 0; merges_as_operation && i < sizeof merges / sizeof *merges; i++)
         if (strcmp(op->type->name, merges[i].op) == 0)
             return merges[i].layer; /* they have the same names */
     return NULL;

@@ -184,16 +184,9 @@ ISO_API iso_schedule iso_polynomial_decay_with(const iso_polynomial_decay_option
     iso_polynomial_decay_with(ISO_OPTIONS(iso_polynomial_decay_options, __VA_ARGS__))
 
 /* initial / (1 + rate * iteration / decay_steps); with staircase, the quotient is rounded down. */
-typedef struct iso_inverse_time_decay_options {
-    char begin_;
-    double initial_learning_rate;
-    int64_t decay_steps;
-    double decay_rate;
-    bool staircase;
-} iso_inverse_time_decay_options;
-ISO_API iso_schedule iso_inverse_time_decay_with(const iso_inverse_time_decay_options *options, size_t size);
+ISO_API iso_schedule iso_inverse_time_decay_with(const iso_exponential_decay_options *options, size_t size);
 #define iso_inverse_time_decay(...)                                                                          \
-    iso_inverse_time_decay_with(ISO_OPTIONS(iso_inverse_time_decay_options, __VA_ARGS__))
+    iso_inverse_time_decay_with(ISO_OPTIONS(iso_exponential_decay_options, __VA_ARGS__))
 
 /* Halves of a cosine from the rate to alpha times the rate, one after the other (Loshchilov and Hutter 2016, arXiv
  * 1608.03983): the first one takes first_decay_steps; each later one takes t_mul times the steps of the one before,

@@ -1,16 +1,7 @@
 /* Keras's InverseTimeDecay. */
 #include <math.h>
 
-#include "runtime/base/arguments.h"
 #include "runtime/graph/schedules/list.h"
-
-static const iso_setting settings[] = {
-    {"initial_learning_rate", ISO_SETTING_REAL, offsetof(iso_schedule, initial), .fallback = 0},
-    ISO_SETTING(iso_schedule, COUNT, decay_steps, 0),
-    {"decay_rate", ISO_SETTING_REAL, offsetof(iso_schedule, rate), .fallback = 0},
-    ISO_SETTING(iso_schedule, FLAG, staircase, 0),
-    {0},
-};
 
 static double rate(const iso_schedule *s, int64_t iterations)
 {
@@ -28,22 +19,14 @@ static iso_status check(const iso_schedule *s)
 }
 
 const iso_schedule_rule iso_schedule_inverse_time = {
-    .row = {"inverse_time", "InverseTimeDecay", settings},
+    .row = {"inverse_time", "InverseTimeDecay", iso_schedule_rate_settings},
     .kind = ISO_SCHEDULE_INVERSE_TIME,
     .needed = 2,
     .rate = rate,
     .check = check,
 };
 
-iso_schedule iso_inverse_time_decay_with(const iso_inverse_time_decay_options *given, size_t size)
+iso_schedule iso_inverse_time_decay_with(const iso_exponential_decay_options *options, size_t size)
 {
-    iso_inverse_time_decay_options options;
-    iso_options_copy(&options, sizeof options, given, size);
-    iso_schedule schedule = {.kind = ISO_SCHEDULE_INVERSE_TIME,
-                             .initial = options.initial_learning_rate,
-                             .decay_steps = options.decay_steps,
-                             .rate = options.decay_rate,
-                             .staircase = options.staircase};
-    iso_settings_zero(iso_schedule_members, &schedule);
-    return schedule;
+    return iso_schedule_by_rate(ISO_SCHEDULE_INVERSE_TIME, options, size);
 }

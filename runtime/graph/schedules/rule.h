@@ -31,5 +31,9 @@ bool iso_schedule_equal(const iso_schedule *a, const iso_schedule *b);
 iso_status iso_schedule_check(const iso_schedule *schedule);
 /* Checks decay_steps, for the rows that have it. */
 iso_status iso_schedule_check_steps(const iso_schedule *schedule);
+/* The settings of the rows that have a decay_rate, and a schedule of one of them. */
+extern const iso_setting iso_schedule_rate_settings[];
+iso_schedule iso_schedule_by_rate(iso_schedule_kind kind, const iso_exponential_decay_options *given,
+                                  size_t size);
 
 #endif

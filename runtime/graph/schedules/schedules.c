@@ -30,6 +30,28 @@ const iso_setting iso_schedule_members[] = {
     {0},
 };
 
+const iso_setting iso_schedule_rate_settings[] = {
+    {"initial_learning_rate", ISO_SETTING_REAL, offsetof(iso_schedule, initial), .fallback = 0},
+    ISO_SETTING(iso_schedule, COUNT, decay_steps, 0),
+    {"decay_rate", ISO_SETTING_REAL, offsetof(iso_schedule, rate), .fallback = 0},
+    ISO_SETTING(iso_schedule, FLAG, staircase, 0),
+    {0},
+};
+
+iso_schedule iso_schedule_by_rate(iso_schedule_kind kind, const iso_exponential_decay_options *given,
+                                  size_t size)
+{
+    iso_exponential_decay_options options;
+    iso_options_copy(&options, sizeof options, given, size);
+    iso_schedule schedule = {.kind = kind,
+                             .initial = options.initial_learning_rate,
+                             .decay_steps = options.decay_steps,
+                             .rate = options.decay_rate,
+                             .staircase = options.staircase};
+    iso_settings_zero(iso_schedule_members, &schedule);
+    return schedule;
+}
+
 const iso_schedule_rule *iso_schedule_rule_of(const iso_schedule *schedule)
 {
     for (int i = 0; iso_schedule_rows[i]; i++) {
