@@ -72,13 +72,12 @@ done:
 }
 
 /* One loss for every output, without settings of another loss. */
-static iso_status replace_loss(const char *name, iso_compile_options *compile)
+static iso_status replace_loss(const char *text, iso_compile_options *compile)
 {
     iso_output_options common = iso_compile_common(compile);
-    iso_status status = iso_loss_find(name, &common.loss);
+    iso_status status = iso_loss_parse(text, &common);
     if (status != ISO_OK)
-        return iso_error_prefix(status, "--loss '%s': ", name);
-    iso_loss_reset_settings(&common);
+        return status;
     iso_compile_set_common(compile, &common);
     for (int i = 0; i < ISO_MAX_MODEL_OUTPUTS; i++) {
         compile->outputs[i].loss = ISO_LOSS_NONE;

@@ -34,6 +34,8 @@ iso_status iso_overwrite_check(const iso_train_options *options, const char *opt
  * get the names as spelled. The arrays have ISO_MAX_METRICS members. ISO_INVALID names what is wrong. Local. */
 iso_status iso_metrics_parse(const char *text, iso_metric *metrics, const char **names,
                              iso_metric_settings *settings);
+/* A loss from text, likewise: "huber(delta=0.5)". Its settings replace those of all losses in *output. Local. */
+iso_status iso_loss_parse(const char *text, iso_output_options *output);
 /* Replaces a model's own optimizer, loss and metrics by those that options set. Local. */
 iso_status iso_compile_options_replace(const iso_train_options *options, iso_compile_options *compile);
 /* ISO_INVALID if neither the model nor the options have a loss. */

@@ -132,7 +132,10 @@ static const iso_argument table[] = {
           "with such averages: the weights are also set to them every N updates"),
     FLAG(swap_ema_weights, "swap-ema-weights",
          "with such averages: validation sees them instead of the weights (Keras's SwapEMAWeights)"),
-    NAMES(loss, "loss", "NAME", losses, "the loss that is minimized; default: the model's own"),
+    NAMES(loss, "loss", "NAME", losses,
+          "the loss that is minimized, perhaps with settings by Keras's names: 'huber(delta=0.5)'; default: "
+          "the "
+          "model's own"),
     NAMES(metrics, "metrics", "NAME,...", metrics,
           "the metrics that are reported, perhaps with settings by Keras's names, sets as 0+2: "
           "'accuracy,top_k(k=3)'; default: the model's own; none: no metrics"),

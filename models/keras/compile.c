@@ -297,7 +297,8 @@ static void read_loss_config(const iso_keras_arguments *arguments, iso_output_op
     const char *reduction = config->text(config, "reduction");
     if (reduction && strcmp(reduction, "sum_over_batch_size") != 0)
         config->refuse(config, "reduction", "'sum_over_batch_size'");
-    if (number(config, "axis", -1) != -1)
+    bool own_axis = type->row.setting && iso_setting_of(type->row.setting, "axis");
+    if (!own_axis && number(config, "axis", -1) != -1)
         config->refuse(config, "axis", "-1");
     if (type->logits && number(config, "from_logits", 0) != 0)
         output->loss = iso_loss_with_logits(output->loss);

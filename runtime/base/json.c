@@ -27,9 +27,10 @@ void iso_json_add(iso_text *text, json_t *value, size_t flags)
     json_decref(value);
 }
 
+/* null: none of them is set */
 static json_t *list_of_bits(uint64_t bits)
 {
-    json_t *list = json_array();
+    json_t *list = bits ? json_array() : json_null();
     for (int i = 0; i < ISO_SETTING_BITS_END; i++)
         if (bits >> i & 1)
             json_array_append_new(list, json_integer(i));

@@ -177,14 +177,37 @@ static bool check_returned(const objectives *all, const char *what, const char *
     return iso_graph_error(graph) == ISO_OK;
 }
 
+/* Losses of the whole batch have no value for each row, by which weights and masks are given. One number counts as the
+ * value of each row, as in Keras. */
+static bool check_weighed(const objective *o, const iso_tensor *values)
+{
+    const iso_shape *shape = iso_tensor_shape(values);
+    char text[160];
+    if (shape->rank == 0 || shape->dim[0] == ISO_BATCH || (!o->weights && !o->mask))
+        return true;
+    iso_graph_fail(
+        iso_tensor_graph(values),
+        "the loss %s: with this axis it gives %s, not a value for each row, which sample weights and masks "
+        "need",
+        iso_loss_name(o->options.loss), iso_shape_text(shape, text, sizeof text));
+    return false;
+}
+
+static iso_tensor *loss_values(objectives *all, const objective *o)
+{
+    if (o->options.loss_function) {
+        iso_tensor *values = o->options.loss_function(o->target, o->output);
+        return check_returned(all, "loss function", "", values) ? values : NULL;
+    }
+    iso_tensor *values = iso_loss_values(o->options.loss, o->target, o->output, &o->options);
+    bool good = iso_graph_error(all->model->graph) == ISO_OK && check_weighed(o, values);
+    return good ? values : NULL;
+}
+
 static iso_tensor *build_loss(objectives *all, objective *o)
 {
-    iso_tensor *values;
-    if (o->options.loss_function)
-        values = o->options.loss_function(o->target, o->output);
-    else
-        values = iso_loss_values(o->options.loss, o->target, o->output, &o->options);
-    if (!check_returned(all, "loss function", "", values))
+    iso_tensor *values = loss_values(all, o);
+    if (!values)
         return NULL;
     all->n_losses++;
     return o->loss = o->mask ? iso_reduce_masked_loss(values, o->weights, o->mask)

@@ -190,6 +190,14 @@ iso_tensor *iso_loss_clip(iso_tensor *x, double low, double high)
     return iso_minimum(iso_maximum(x, least), most);
 }
 
+bool iso_loss_check(iso_tensor *y_pred, const char *what, const char *setting, double value, bool good,
+                    const char *range)
+{
+    if (!good)
+        iso_graph_fail(iso_tensor_graph(y_pred), "%s: %s is %g, it must be %s", what, setting, value, range);
+    return good;
+}
+
 iso_tensor *iso_loss_fit_weights(iso_tensor *weights, iso_tensor *values)
 {
     const iso_shape *v = iso_tensor_shape(values);
@@ -233,6 +241,8 @@ static iso_tensor *by_share(iso_tensor *x, iso_tensor *share)
 iso_tensor *iso_reduce_masked_loss(iso_tensor *values, iso_tensor *weights, iso_tensor *mask)
 {
     char m[160], v[160];
+    if (iso_tensor_shape(values)->rank == 0)
+        values = iso_broadcast_to(values, *iso_tensor_shape(mask));
     if (iso_graph_error(iso_tensor_graph(values)) == ISO_OK &&
         !iso_shape_equal(iso_tensor_shape(values), iso_tensor_shape(mask)))
         iso_graph_fail(iso_tensor_graph(values),

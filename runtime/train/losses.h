@@ -25,6 +25,36 @@ ISO_API iso_tensor *iso_huber(iso_tensor *y_true, iso_tensor *y_pred, double del
  * 1]. y_true: distributions, as y_pred */
 ISO_API iso_tensor *iso_kl_divergence(iso_tensor *y_true, iso_tensor *y_pred);
 
+/* |y_true - y_pred| in percent of |y_true|, which counts as 1e-7 at least */
+ISO_API iso_tensor *iso_mean_absolute_percentage_error(iso_tensor *y_true, iso_tensor *y_pred);
+/* The squared difference of log(1 + y); both y count as 1e-7 at least */
+ISO_API iso_tensor *iso_mean_squared_logarithmic_error(iso_tensor *y_true, iso_tensor *y_pred);
+/* log(cosh(y_pred - y_true)) */
+ISO_API iso_tensor *iso_log_cosh(iso_tensor *y_true, iso_tensor *y_pred);
+/* y_pred - y_true * log(y_pred + 1e-7). y_pred: expected counts, not negative */
+ISO_API iso_tensor *iso_poisson(iso_tensor *y_true, iso_tensor *y_pred);
+/* The negative cosine of the angle between y_true and y_pred along the last dimension, from -1 (the same direction) to
+ * 1; 0 if one of them is 0 */
+ISO_API iso_tensor *iso_cosine_similarity(iso_tensor *y_true, iso_tensor *y_pred);
+/* max(1 - y_true * y_pred, 0), and its square. y_true: -1 or 1; if all targets of the batch are 0 or 1, 0 counts as -1 */
+ISO_API iso_tensor *iso_hinge(iso_tensor *y_true, iso_tensor *y_pred);
+ISO_API iso_tensor *iso_squared_hinge(iso_tensor *y_true, iso_tensor *y_pred);
+/* max(1 + max((1 - y_true) * y_pred) - sum(y_true * y_pred), 0) over the last dimension. y_true: 0 or 1, as y_pred */
+ISO_API iso_tensor *iso_categorical_hinge(iso_tensor *y_true, iso_tensor *y_pred);
+/* (1 - p^q) / q of the probability p of the label (Zhang and Sabuncu 2018). y_true: classes, [batch, ...] or
+ * [batch, ..., 1]; a label that is no class has p = 0. q: between 0 and 1; 0: 0.5 */
+ISO_API iso_tensor *iso_categorical_generalized_crossentropy(iso_tensor *y_true, iso_tensor *y_pred,
+                                                             double q);
+
+/* Losses of the whole batch. axes: bit i is dimension i of y_pred, over which the sums are; the result has the other
+ * dimensions. 0: all, for a scalar, in which the rows of all slots count. */
+/* 1 - 2 * sum(y_true * y_pred) / (sum(y_true) + sum(y_pred) + 1e-7). y_true: as y_pred */
+ISO_API iso_tensor *iso_dice(iso_tensor *y_true, iso_tensor *y_pred, uint64_t axes);
+/* 1 - a / (a + alpha * b + beta * c + 1e-7), with a: sum(y_true * y_pred), b: sum(y_true * (1 - y_pred)), c:
+ * sum((1 - y_true) * y_pred). alpha, beta: not negative; 0: 0.5 */
+ISO_API iso_tensor *iso_tversky(iso_tensor *y_true, iso_tensor *y_pred, double alpha, double beta,
+                                uint64_t axes);
+
 typedef struct iso_crossentropy_options {
     char begin_;
     iso_tensor *y_true, *y_pred;
@@ -41,6 +71,25 @@ ISO_API iso_tensor *iso_binary_crossentropy_with(const iso_crossentropy_options 
 #define iso_sparse_crossentropy(...) ISO_CROSSENTROPY_(iso_sparse_crossentropy_with, __VA_ARGS__)
 #define iso_categorical_crossentropy(...) ISO_CROSSENTROPY_(iso_categorical_crossentropy_with, __VA_ARGS__)
 #define iso_binary_crossentropy(...) ISO_CROSSENTROPY_(iso_binary_crossentropy_with, __VA_ARGS__)
+
+typedef struct iso_focal_options {
+    char begin_;
+    iso_tensor *y_true, *y_pred;
+    bool from_logits;
+    double label_smoothing;     /* 0 */
+    bool apply_class_balancing; /* of the binary one: targets 1 weigh alpha, targets 0 weigh 1 - alpha */
+    double alpha;               /* 0.25; from 0, for the binary one to 1 */
+    double gamma;               /* 2; not negative */
+} iso_focal_options;
+/* Cross-entropy in which what is predicted with the probability p counts (1 - p)^gamma (Lin et al. 2017). */
+/* y_true: 0 to 1, as y_pred; the mean over the last dimension */
+ISO_API iso_tensor *iso_binary_focal_crossentropy_with(const iso_focal_options *options, size_t size);
+/* y_true: distributions, as y_pred; times alpha */
+ISO_API iso_tensor *iso_categorical_focal_crossentropy_with(const iso_focal_options *options, size_t size);
+#define iso_binary_focal_crossentropy(...)                                                                   \
+    iso_binary_focal_crossentropy_with(ISO_OPTIONS(iso_focal_options, __VA_ARGS__))
+#define iso_categorical_focal_crossentropy(...)                                                              \
+    iso_categorical_focal_crossentropy_with(ISO_OPTIONS(iso_focal_options, __VA_ARGS__))
 
 /* Keras's reduction "sum_over_batch_size": sum(values * weights) / number of values. weights: NULL, [batch]
  * or any shape that broadcasts to the values. */
@@ -106,7 +155,8 @@ typedef struct iso_metric_settings {
     int num_thresholds; /* of AUC and its like: 200, evenly between 0 and 1 */
     iso_auc_curve curve;
     iso_auc_summation summation_method;
-    bool from_logits;        /* AUC takes the sigmoid of predictions */
+    bool from_logits;        /* AUC takes the sigmoid of predictions; cross-entropies are those of logits */
+    double label_smoothing;  /* of cross-entropies: 0 */
     bool multi_label;        /* AUC is the mean of the areas of all classes; y_pred: [batch, classes] */
     double value;            /* of a metric at a value: that of the other one; required */
     int num_classes;         /* of the IoU metrics; required, unless y_pred has a dimension of classes */

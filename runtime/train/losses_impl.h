@@ -25,6 +25,16 @@ iso_tensor *iso_loss_mean(iso_tensor *x);
 iso_tensor *iso_loss_sum(iso_tensor *x);
 /* Clips to [low, high]. */
 iso_tensor *iso_loss_clip(iso_tensor *x, double low, double high);
+/* Divides probabilities by their sum over the last dimension and clips them. */
+iso_tensor *iso_loss_normalise(iso_tensor *p);
+/* Targets of which `smoothing` is spread evenly over so many parts. */
+iso_tensor *iso_loss_smooth(iso_tensor *t, double smoothing, double parts);
+/* The cross-entropy of each fraction, from probabilities, which are clipped. */
+iso_tensor *iso_loss_of_fractions(iso_tensor *t, iso_tensor *p);
+/* False, and an error in the graph, if a setting of the loss `what` is not `good`; range: "from 0 to 1". */
+bool iso_loss_check(iso_tensor *y_pred, const char *what, const char *setting, double value, bool good,
+                    const char *range);
+bool iso_loss_check_smoothing(iso_tensor *y_pred, double smoothing);
 /* Brings weights, [batch] or with more dimensions, to the values' type and to a shape that broadcasts to
  * theirs. */
 iso_tensor *iso_loss_fit_weights(iso_tensor *weights, iso_tensor *values);

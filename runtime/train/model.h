@@ -78,7 +78,9 @@ typedef struct iso_output_options {
     iso_custom_metric custom_metrics[ISO_MAX_METRICS];
     const char *metric_names[ISO_MAX_METRICS], *weighted_metric_names[ISO_MAX_METRICS];
     iso_metric_settings metric_settings[ISO_MAX_METRICS], weighted_metric_settings[ISO_MAX_METRICS];
-    double label_smoothing, huber_delta;
+    double label_smoothing, huber_delta, loss_alpha, loss_beta, loss_gamma, loss_q;
+    uint64_t loss_axes;
+    bool apply_class_balancing;
     iso_dtype target_dtype;
     iso_shape target_shape;
 } iso_output_options;
@@ -96,8 +98,15 @@ typedef struct iso_compile_options {
     const char *metric_names[ISO_MAX_METRICS], *weighted_metric_names[ISO_MAX_METRICS];
     /* The settings of .metrics[i] and of .weighted_metrics[i]: .metric_settings = {{.top_k = 3}} */
     iso_metric_settings metric_settings[ISO_MAX_METRICS], weighted_metric_settings[ISO_MAX_METRICS];
+    /* Settings of the losses of these names; 0: Keras's default. */
     double label_smoothing;
-    double huber_delta; /* 1 */
+    double huber_delta;         /* 1 */
+    double loss_alpha;          /* of focal cross-entropy 0.25, of tversky 0.5 */
+    double loss_beta;           /* of tversky: 0.5 */
+    double loss_gamma;          /* of focal cross-entropy: 2 */
+    double loss_q;              /* of the generalized cross-entropy: 0.5 */
+    uint64_t loss_axes;         /* of dice and tversky: bit i is dimension i of the predictions; 0: all */
+    bool apply_class_balancing; /* of binary focal cross-entropy */
     /* Data sets have sample weights: after the targets either one component with a weight for each row, for
      * all outputs, or one such component for each target. A data set may have none: each weight is 1 then, as in
      * Keras. */

@@ -22,7 +22,15 @@ typedef struct iso_value_rule {
 } iso_value_rule;
 
 /* The settings of losses in iso_output_options and iso_compile_options. */
-#define ISO_OUTPUT_SETTINGS(DO) DO(label_smoothing) DO(huber_delta)
+#define ISO_OUTPUT_SETTINGS(DO)                                                                              \
+    DO(label_smoothing)                                                                                      \
+    DO(huber_delta)                                                                                          \
+    DO(loss_alpha)                                                                                           \
+    DO(loss_beta)                                                                                            \
+    DO(loss_gamma)                                                                                           \
+    DO(loss_q)                                                                                               \
+    DO(loss_axes)                                                                                            \
+    DO(apply_class_balancing)
 
 struct iso_model {
     iso_graph *graph;

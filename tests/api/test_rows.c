@@ -313,7 +313,8 @@ static void make_page(iso_text *page)
         "`thresholds`), `.value` (the given rate),\n`.target_classes` (the bits of `target_class_ids`), "
         "`.dense_y_true` and `.dense_y_pred` (the opposites of `sparse_y_true` and `sparse_y_pred`).\n"
         "\n"
-        "On the command line, `--schedule` takes the settings of a schedule except the initial learning "
+        "On the command line, losses and metrics take their settings in parentheses: `--loss "
+        "'huber(delta=0.5)'`.\n`--schedule` takes the settings of a schedule except the initial learning "
         "rate, which is `--learning-rate`.\n`--weight-decay`, `--clip-norm`, `--global-clip-norm`, "
         "`--clip-value`, `--accumulate`, `--ema-momentum` and `--ema-overwrite-frequency` are settings of "
         "all optimizers.\nThe other settings are set in C, or are read from a `.keras` file.\n");

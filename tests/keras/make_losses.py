@@ -22,12 +22,36 @@ LOSSES = {
     "crossentropy": keras.losses.CategoricalCrossentropy,
     "binary_crossentropy": keras.losses.BinaryCrossentropy,
     "kl_divergence": keras.losses.KLDivergence,
+    "mape": keras.losses.MeanAbsolutePercentageError,
+    "msle": keras.losses.MeanSquaredLogarithmicError,
+    "log_cosh": keras.losses.LogCosh,
+    "poisson": keras.losses.Poisson,
+    "cosine_similarity": keras.losses.CosineSimilarity,
+    "hinge": keras.losses.Hinge,
+    "squared_hinge": keras.losses.SquaredHinge,
+    "categorical_hinge": keras.losses.CategoricalHinge,
+    "binary_focal_crossentropy": keras.losses.BinaryFocalCrossentropy,
+    "categorical_focal_crossentropy": keras.losses.CategoricalFocalCrossentropy,
+    "categorical_generalized_cross_entropy": keras.losses.CategoricalGeneralizedCrossEntropy,
+    "dice": keras.losses.Dice,
+    "tversky": keras.losses.Tversky,
 }
 METRICS = {
     "mse": keras.metrics.MeanSquaredError,
     "mae": keras.metrics.MeanAbsoluteError,
     "rmse": keras.metrics.RootMeanSquaredError,
     "kl_divergence": keras.metrics.KLDivergence,
+    "mape": keras.metrics.MeanAbsolutePercentageError,
+    "msle": keras.metrics.MeanSquaredLogarithmicError,
+    "logcosh": keras.metrics.LogCoshError,
+    "poisson": keras.metrics.Poisson,
+    "cosine_similarity": keras.metrics.CosineSimilarity,
+    "hinge": keras.metrics.Hinge,
+    "squared_hinge": keras.metrics.SquaredHinge,
+    "categorical_hinge": keras.metrics.CategoricalHinge,
+    "sparse_crossentropy": keras.metrics.SparseCategoricalCrossentropy,
+    "crossentropy": keras.metrics.CategoricalCrossentropy,
+    "binary_crossentropy": keras.metrics.BinaryCrossentropy,
     "sparse_accuracy": keras.metrics.SparseCategoricalAccuracy,
     "accuracy": keras.metrics.CategoricalAccuracy,
     "binary_accuracy": keras.metrics.BinaryAccuracy,
@@ -87,12 +111,7 @@ def loss_case(file, name, y_true, y_pred, sample_weight=None, **given):
     loss, gradient = jax.value_and_grad(lambda p: mean(t, p, w))(p)
     assert loss.dtype == gradient.dtype == jnp.float64
     head = dict(kind=kind, weighted=sample_weight is not None)
-    if "crossentropy" in kind:
-        head["from_logits"] = given.get("from_logits", False)
-    if kind in ("crossentropy", "binary_crossentropy"):
-        head["label_smoothing"] = given.get("label_smoothing", 0.0)
-    if kind == "huber":
-        head["delta"] = given.get("delta", 1.0)
+    head.update({key: sum(1 << i for i in value) if key == "axis" else value for key, value in given.items()})
     file.case(name, head, y_true=y_true, y_pred=y_pred,
               sample_weight=sample_weight, loss=np.asarray(loss),
               dy_pred=np.asarray(gradient), values=np.asarray(each(t, p)))
@@ -207,6 +226,87 @@ def divergence(file):
               np.array([[0, 0.75, 0.25], [2, -1, 0], [0.5, 0, 3]], np.float32))
 
 
+def positive(g, shape):
+    return np.abs(common.normal(g, shape)) + np.float32(0.05)
+
+
+def small_losses(file):
+    """Losses of values: random ones in two shapes, and their singular points."""
+    makers = {
+        "mape": common.normal, "msle": positive, "log_cosh": common.normal, "poisson": positive,
+        "cosine_similarity": common.normal,
+        "hinge": lambda g, shape: common.normal(g, shape, 2), "squared_hinge": common.normal,
+        "categorical_hinge": common.normal,
+    }
+    for kind, make in makers.items():
+        for rank, shape in ((2, (5, 4)), (3, (3, 4, 2))):
+            name = f"{kind}/rank{rank}"
+            g = common.rng(name)
+            t, p = make(g, shape), make(g, shape)
+            loss_case(file, name, t, p)
+            loss_case(file, name + "_weighted", t, p, weights(name, shape[:-1]))
+    bits = np.array([[0, 1, 1], [1, 0, 0], [1, 1, 0]], np.float32)
+    edge = np.array([[1, 1, -3], [2, 0.5, -1], [-1, 1, 0]], np.float32)
+    for kind in ("hinge", "squared_hinge", "categorical_hinge"):
+        loss_case(file, f"{kind}/bits", bits, edge)
+        loss_case(file, f"{kind}/signs", 2 * bits - 1, edge)
+    one = np.eye(3, dtype=np.float32)
+    loss_case(file, "categorical_hinge/equal", one, np.array([[2, 1, 1], [0, 3, 0], [1, 1, 2]], np.float32))
+    loss_case(file, "mape/zeros", bits, bits[::-1].copy())
+    loss_case(file, "msle/negative", -edge, edge)
+    loss_case(file, "log_cosh/large", bits, 300 * edge)
+    loss_case(file, "poisson/zeros", bits, np.zeros_like(bits))
+    loss_case(file, "cosine_similarity/zeros", np.array([[0, 0, 0], [1, 2, 2]], np.float32),
+              np.array([[3, 1, 2], [2e-8, 0, 1e-8]], np.float32))
+    loss_case(file, "hinge/one_output", np.array([0, 1, 1, 0], np.float32), np.array([[2], [1], [-1], [-1]], np.float32))
+
+
+def focal(file):
+    for rank, shape in ((2, (5, 4)), (3, (3, 4, 2))):
+        g = common.rng(f"focal/rank{rank}")
+        logits = common.normal(g, shape, 2)
+        t = g.integers(0, 2, shape).astype(np.float32)
+        w = weights(f"focal/rank{rank}", shape[:-1], zeros=True)
+        one_hot = np.eye(shape[-1], dtype=np.float32)[g.integers(0, shape[-1], shape[:-1])]
+        for form, x, from_logits in (("logits", logits, True), ("probabilities", None, False)):
+            end = f"{form}_rank{rank}"
+            kind, p = "binary_focal_crossentropy", sigmoid(logits) if x is None else x
+            loss_case(file, f"{kind}/{end}", t, p, from_logits=from_logits)
+            loss_case(file, f"{kind}/settings_{end}_weighted", t, p, w, from_logits=from_logits, gamma=1.5, alpha=0.4,
+                      apply_class_balancing=True, label_smoothing=0.2)
+            kind, p = "categorical_focal_crossentropy", softmax(logits) if x is None else x
+            loss_case(file, f"{kind}/{end}", one_hot, p, from_logits=from_logits)
+            loss_case(file, f"{kind}/settings_{end}_weighted", one_hot, p, w, from_logits=from_logits, gamma=0.5,
+                      alpha=2.0, label_smoothing=0.1)
+    some = np.array([[0, 1], [1, 0], [1, 1]], np.float32)
+    loss_case(file, "binary_focal_crossentropy/no_gamma", some, np.array([[0.2, 0.7], [0.5, 0.1], [0.9, 0.3]], np.float32),
+              gamma=0.0, alpha=0.0, apply_class_balancing=True)
+    loss_case(file, "binary_focal_crossentropy/clipped", some,
+              np.array([[0, 0], [1, 1], [0.5, 0.25]], np.float32))
+    loss_case(file, "categorical_focal_crossentropy/clipped", np.eye(3, dtype=np.float32),
+              np.array([[1, 0, 0], [1, 0, 0], [0.25, 0.25, 0.75]], np.float32))
+    kind = "categorical_generalized_cross_entropy"
+    for name, shape, given in (("rank2", (7,), {}), ("rank3", (3, 4), {"q": 0.8})):
+        g = common.rng(f"{kind}/{name}")
+        labels, p = g.integers(0, CLASSES, shape).astype(np.int32), softmax(common.normal(g, (*shape, CLASSES)))
+        loss_case(file, f"{kind}/{name}", labels, p, **given)
+        loss_case(file, f"{kind}/{name}_weighted", labels, p, weights(kind + name, shape), **given)
+
+
+def overlap(file):
+    """Losses of the whole batch."""
+    g = common.rng("overlap")
+    shape = (5, 4, 3)
+    t, p = g.integers(0, 2, shape).astype(np.float32), sigmoid(common.normal(g, shape))
+    for kind, given in (("dice", {}), ("tversky", {"alpha": 0.3, "beta": 1.5})):
+        loss_case(file, f"{kind}/defaults", t, p)
+        loss_case(file, f"{kind}/all", t, p, **given)
+        loss_case(file, f"{kind}/all_weighted", t, p, weights("overlap", (5,)), **given)
+        loss_case(file, f"{kind}/rows_weighted", t, p, weights("overlap", (5,)), axis=(1, 2), **given)
+        loss_case(file, f"{kind}/columns", t, p, axis=(0, 1), **given)
+        loss_case(file, f"{kind}/zeros", np.zeros((3, 2), np.float32), np.zeros((3, 2), np.float32), **given)
+
+
 def metric_case(file, name, batches, **given):
     """`batches`: of (y_true, y_pred, sample_weight or None)."""
     kind = name.split("/")[0]
@@ -259,6 +359,20 @@ def metrics(file):
         both(f"{kind}/rank3", values, (3, 2))
     both("kl_divergence/rank2", distributions, (4,))
     both("kl_divergence/rank3", distributions, (3, 2))
+    for kind in ("mape", "logcosh", "cosine_similarity"):
+        both(f"{kind}/rank2", values, (4,))
+    for kind in ("msle", "poisson"):
+        both(f"{kind}/rank2", lambda g, shape: (positive(g, shape), positive(g, shape)), (4,))
+    for kind in ("hinge", "squared_hinge", "categorical_hinge"):
+        both(f"{kind}/rank3", lambda g, shape: (pairs(g, shape)[0], common.normal(g, shape)), (3, 2))
+    for form, probabilities, given in (("probabilities", softmax, {}), ("logits", lambda x: x, {"from_logits": True})):
+        for kind, make, settings in (
+                ("sparse_crossentropy", classes, {}), ("crossentropy", dense_classes, {"label_smoothing": 0.1}),
+                ("binary_crossentropy", dense_classes, {"label_smoothing": 0.2})):
+            def of(g, shape, make=make):
+                t, p = make(g, shape)
+                return t, probabilities(p)
+            both(f"{kind}/{form}", of, (5,), **given, **settings)
     for rank, shape in ((2, (8,)), (3, (3, 8))):
         both(f"sparse_accuracy/rank{rank}", classes, shape)
         both(f"accuracy/rank{rank}", dense_classes, shape)
@@ -417,5 +531,8 @@ with common.File("losses.h5") as file:
     crossentropy(file)
     binary(file)
     divergence(file)
+    small_losses(file)
+    focal(file)
+    overlap(file)
 with common.File("metrics.h5") as file:
     metrics(file)

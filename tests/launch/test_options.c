@@ -125,6 +125,29 @@ START_TEST(test_schedules)
 }
 END_TEST
 
+static void check_loss_refused(const char *text, const char *message)
+{
+    iso_output_options output = {0};
+    ck_assert_int_eq(iso_loss_parse(text, &output), ISO_INVALID);
+    ck_assert_msg(strstr(iso_error_message(), message), "%s: '%s'", text, iso_error_message());
+}
+
+START_TEST(test_loss)
+{
+    iso_output_options output = {.huber_delta = 3};
+    ck_assert_int_eq(iso_loss_parse("tversky(alpha=0,beta=0.75,axis=1+2)", &output), ISO_OK);
+    ck_assert(output.loss == ISO_LOSS_TVERSKY && output.loss_alpha == ISO_ZERO && output.loss_beta == 0.75);
+    ck_assert(output.loss_axes == 6 && output.huber_delta == 0);
+    ck_assert_int_eq(iso_loss_parse("mean_squared_logarithmic_error", &output), ISO_OK);
+    ck_assert(output.loss == ISO_LOSS_MSLE && output.loss_axes == 0);
+    check_loss_refused("hubr", "--loss 'hubr': unknown loss 'hubr'; did you mean 'huber'?");
+    check_loss_refused("mse,mae", "unknown loss 'mse,mae'");
+    check_loss_refused("huber(delta=1", "should be huber(name=value,...)");
+    check_loss_refused("huber(size=1)", "huber has no setting 'size'; there are: delta");
+    check_loss_refused("huber(delta=x)", "delta of huber 'x'");
+}
+END_TEST
+
 static void check_metrics_refused(const char *text, const char *message)
 {
     iso_metric metrics[ISO_MAX_METRICS] = {0};
@@ -260,6 +283,7 @@ int main(void)
     tcase_add_test(cases, test_layout_is_split_at_its_last_equals_sign);
     tcase_add_test(cases, test_callbacks);
     tcase_add_test(cases, test_schedules);
+    tcase_add_test(cases, test_loss);
     tcase_add_test(cases, test_metrics);
     tcase_add_loop_test(cases, test_wrong, 0, (int)(sizeof wrong / sizeof wrong[0]));
     tcase_add_test(cases, test_help_names_every_option);

@@ -124,7 +124,8 @@ static void merges(net *n)
     n->loss = iso_reduce_loss(iso_mean_squared_error(target, x), NULL);
 }
 
-/* Ops outside layers, reductions in all directions, and tensors with one element in a dimension. */
+/* Ops outside layers, reductions in all directions, losses of the whole batch, and tensors with one element in a
+ * dimension. */
 static void ops(net *n)
 {
     iso_tensor *x = numbers(n, "x", ISO_SHAPE(4, 3)), *target = numbers(n, "target", ISO_SHAPE(1));
@@ -143,6 +144,7 @@ static void ops(net *n)
         iso_dense(iso_reshape(c, ISO_SHAPE(20), .name = "row"), 1, .activation = ISO_SIGMOID, .name = "d");
     iso_tensor *centre = iso_reduce_mean(a, (const int[]){0, 1}, 2, false); /* [5], over the batch */
     n->loss = iso_add(iso_mean(iso_huber(target, y, 0)), iso_mean(iso_square(iso_affine(centre, 1, -1))));
+    n->loss = iso_add(n->loss, iso_add(iso_dice(iso_sigmoid(target), y, 0), iso_mean(iso_hinge(hot, c))));
 }
 
 /* Classes in all ways: targets that are distributions, a teacher's logits, how often a label is among the

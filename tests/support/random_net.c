@@ -167,7 +167,7 @@ static iso_tensor *group_norm(maker *m, iso_tensor *x)
 static iso_tensor *merge(maker *m, iso_tensor *a, iso_tensor *b)
 {
     iso_tensor *both[] = {a, b};
-    switch (throw_dice(&m->d, 6)) {
+    switch (throw_dice(&m->d, 9)) {
     case 0:
         return iso_merge_multiply(both, 2);
     case 1:
@@ -706,7 +706,7 @@ static iso_tensor *loss_of_numbers(maker *m, iso_tensor *y)
     for (int i = 0; i < shape.rank; i++)
         shape.dim[i] = size_of(y, i + 1);
     iso_tensor *target = further_input(m, "target", ISO_F32, shape, 0);
-    switch (throw_dice(&m->d, 6)) {
+    switch (throw_dice(&m->d, 9)) {
     case 0:
         return iso_mean_squared_error(target, y);
     case 1:
@@ -717,6 +717,13 @@ static iso_tensor *loss_of_numbers(maker *m, iso_tensor *y)
         return iso_binary_crossentropy(iso_sigmoid(target), y, .from_logits = true);
     case 4:
         return iso_kl_divergence(iso_softmax(target, -1), iso_softmax(y, -1));
+    case 5:
+        return iso_tversky(iso_sigmoid(target), iso_sigmoid(y), 0.3, 0.8,
+                           coin(m) ? 0 : 1u << (rank_of(y) - 1));
+    case 6:
+        return iso_squared_hinge(target, y);
+    case 7:
+        return iso_categorical_focal_crossentropy(iso_softmax(target, -1), y, .from_logits = true);
     default:
         return iso_categorical_crossentropy(iso_softmax(target, -1), y, .from_logits = true,
                                             .label_smoothing = coin(m) ? 0 : 0.2);

@@ -35,25 +35,33 @@ static iso_tensor *add_input(iso_graph *graph, memory_batch *batch, const char *
                      row_of(shape));
 }
 
+/* Of logits where it is the loss of logits. */
+static iso_loss loss_of_case(const char *name)
+{
+    iso_loss loss;
+    check_ok(iso_loss_find(oracle_text(file, name, "kind"), &loss));
+    return oracle_number(file, name, "from_logits", 0) != 0 ? iso_loss_with_logits(loss) : loss;
+}
+
+/* The settings of a case are attributes under Keras's names; a set is its bits. */
+static iso_output_options settings_of(const char *name)
+{
+    iso_output_options options = {0};
+    const iso_setting *s = iso_loss_type_of(loss_of_case(name))->row.setting;
+    for (; s && s->name; s++) {
+        double value = oracle_number(file, name, iso_setting_keras(s), 0);
+        bool zero = value == 0 && s->kind == ISO_SETTING_REAL;
+        if (zero)
+            value = oracle_number(file, name, iso_setting_keras(s), 1) == 0 ? ISO_ZERO : 0;
+        iso_setting_set(s, &options, value);
+    }
+    return options;
+}
+
 static iso_tensor *loss_of(const char *name, iso_tensor *t, iso_tensor *p)
 {
-    const char *kind = oracle_text(file, name, "kind");
-    bool logits = oracle_number(file, name, "from_logits", 0) != 0;
-    double smoothing = oracle_number(file, name, "label_smoothing", ISO_ZERO);
-    if (strcmp(kind, "mse") == 0)
-        return iso_mean_squared_error(t, p);
-    if (strcmp(kind, "mae") == 0)
-        return iso_mean_absolute_error(t, p);
-    if (strcmp(kind, "huber") == 0)
-        return iso_huber(t, p, oracle_number(file, name, "delta", 1));
-    if (strcmp(kind, "sparse_crossentropy") == 0)
-        return iso_sparse_crossentropy(t, p, .from_logits = logits);
-    if (strcmp(kind, "crossentropy") == 0)
-        return iso_categorical_crossentropy(t, p, .from_logits = logits, .label_smoothing = smoothing);
-    if (strcmp(kind, "kl_divergence") == 0)
-        return iso_kl_divergence(t, p);
-    ck_assert_str_eq(kind, "binary_crossentropy");
-    return iso_binary_crossentropy(t, p, .from_logits = logits, .label_smoothing = smoothing);
+    const iso_output_options settings = settings_of(name);
+    return iso_loss_values(loss_of_case(name), t, p, &settings);
 }
 
 static void compare(const char *name, const char *dataset, const double *values, double tolerance)
@@ -123,14 +131,6 @@ START_TEST(wrong_shapes_are_named)
     iso_graph_destroy(graph);
 }
 END_TEST
-
-/* Of logits where it is the loss of logits. */
-static iso_loss loss_of_case(const char *name)
-{
-    iso_loss loss;
-    check_ok(iso_loss_find(oracle_text(file, name, "kind"), &loss));
-    return oracle_number(file, name, "from_logits", 0) != 0 ? iso_loss_with_logits(loss) : loss;
-}
 
 START_TEST(every_loss_has_a_case)
 {

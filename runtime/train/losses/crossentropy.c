@@ -3,22 +3,43 @@
 
 #include "runtime/base/thread_modes.h"
 
-/* Divides probabilities by their sum and clips them. */
-static iso_tensor *normalise(iso_tensor *p)
+iso_tensor *iso_loss_normalise(iso_tensor *p)
 {
     p = iso_divide(p, iso_reduce_sum(p, (const int[]){-1}, 1, true));
     return iso_loss_clip(p, ISO_LOSS_EPSILON, 1 - ISO_LOSS_EPSILON);
 }
 
-static bool check_smoothing(iso_tensor *y_pred, double smoothing, bool possible)
+bool iso_loss_check_smoothing(iso_tensor *y_pred, double smoothing)
 {
-    if (smoothing >= 0 && smoothing <= 1 && (possible || smoothing == 0))
-        return true;
-    iso_graph_fail(iso_tensor_graph(y_pred),
-                   possible ? "label smoothing %g: 0 to 1 is possible"
-                            : "label smoothing %g: sparse labels cannot be smoothed",
-                   smoothing);
-    return false;
+    bool possible = smoothing >= 0 && smoothing <= 1;
+    if (!possible)
+        iso_graph_fail(iso_tensor_graph(y_pred), "label smoothing %g: 0 to 1 is possible", smoothing);
+    return possible;
+}
+
+static bool check_no_smoothing(iso_tensor *y_pred, double smoothing)
+{
+    if (smoothing != 0)
+        iso_graph_fail(iso_tensor_graph(y_pred), "label smoothing %g: sparse labels cannot be smoothed",
+                       smoothing);
+    return smoothing == 0;
+}
+
+iso_tensor *iso_loss_smooth(iso_tensor *t, double smoothing, double parts)
+{
+    return smoothing > 0 ? iso_affine(t, 1 - smoothing, smoothing / parts) : t;
+}
+
+/* t * if_one + (1 - t) * if_zero */
+static iso_tensor *mix(iso_tensor *t, iso_tensor *if_one, iso_tensor *if_zero)
+{
+    return iso_add(iso_multiply(t, if_one), iso_multiply(iso_affine(t, -1, 1), if_zero));
+}
+
+iso_tensor *iso_loss_of_fractions(iso_tensor *t, iso_tensor *p)
+{
+    p = iso_loss_clip(p, ISO_LOSS_EPSILON, 1 - ISO_LOSS_EPSILON);
+    return mix(t, iso_negate(iso_log(p)), iso_negate(iso_log(iso_affine(p, -1, 1))));
 }
 
 #define OPTIONS()                                                                                            \
@@ -33,12 +54,12 @@ iso_tensor *iso_sparse_crossentropy_with(const iso_crossentropy_options *given, 
     ISO_DEFAULT_MODES();
     OPTIONS();
     if (!iso_loss_match_labels(&t, p, "sparse cross-entropy") ||
-        !check_smoothing(p, options.label_smoothing, false))
+        !check_no_smoothing(p, options.label_smoothing))
         return iso_loss_bad(p);
     if (options.from_logits)
         return iso_sparse_crossentropy_op(t, p);
     /* The op computes log(sum(p)) - log(p[label]), and reports labels outside the classes. */
-    p = normalise(p);
+    p = iso_loss_normalise(p);
     return iso_subtract(iso_sparse_crossentropy_op(t, iso_log(p)), iso_log(iso_loss_sum(p)));
 }
 
@@ -47,14 +68,13 @@ iso_tensor *iso_categorical_crossentropy_with(const iso_crossentropy_options *gi
     ISO_DEFAULT_MODES();
     OPTIONS();
     double smoothing = options.label_smoothing;
-    if (!iso_loss_match(&t, &p, "cross-entropy") || !check_smoothing(p, smoothing, true))
+    if (!iso_loss_match(&t, &p, "cross-entropy") || !iso_loss_check_smoothing(p, smoothing))
         return iso_loss_bad(p);
     const iso_shape *shape = iso_tensor_shape(p);
-    if (smoothing > 0)
-        t = iso_affine(t, 1 - smoothing, smoothing / (double)shape->dim[shape->rank - 1]);
+    t = iso_loss_smooth(t, smoothing, (double)shape->dim[shape->rank - 1]);
     if (options.from_logits)
         return iso_crossentropy_op(t, p);
-    return iso_negate(iso_loss_sum(iso_multiply(t, iso_log(normalise(p)))));
+    return iso_negate(iso_loss_sum(iso_multiply(t, iso_log(iso_loss_normalise(p)))));
 }
 
 iso_tensor *iso_binary_crossentropy_with(const iso_crossentropy_options *given, size_t size)
@@ -62,20 +82,11 @@ iso_tensor *iso_binary_crossentropy_with(const iso_crossentropy_options *given, 
     ISO_DEFAULT_MODES();
     OPTIONS();
     double smoothing = options.label_smoothing;
-    if (!iso_loss_match(&t, &p, "binary cross-entropy") || !check_smoothing(p, smoothing, true))
+    if (!iso_loss_match(&t, &p, "binary cross-entropy") || !iso_loss_check_smoothing(p, smoothing))
         return iso_loss_bad(p);
-    if (smoothing > 0)
-        t = iso_affine(t, 1 - smoothing, 0.5 * smoothing);
-    iso_tensor *if_one, *if_zero; /* the loss for a target of 1 and of 0 */
-    if (options.from_logits) {
-        if_one = iso_softplus(iso_negate(p));
-        if_zero = iso_softplus(p);
-    } else {
-        p = iso_loss_clip(p, ISO_LOSS_EPSILON, 1 - ISO_LOSS_EPSILON);
-        if_one = iso_negate(iso_log(p));
-        if_zero = iso_negate(iso_log(iso_affine(p, -1, 1)));
-    }
-    return iso_loss_mean(iso_add(iso_multiply(t, if_one), iso_multiply(iso_affine(t, -1, 1), if_zero)));
+    t = iso_loss_smooth(t, smoothing, 2);
+    return iso_loss_mean(options.from_logits ? mix(t, iso_softplus(iso_negate(p)), iso_softplus(p))
+                                             : iso_loss_of_fractions(t, p));
 }
 
 static const iso_setting smoothing[] = {
@@ -118,3 +129,46 @@ const iso_loss_type iso_loss_binary_crossentropy = {
     .row.name = "binary_crossentropy", .alias = "bce", BINARY};
 const iso_loss_type iso_loss_binary_crossentropy_logits = {
     .row.name = "binary_crossentropy_logits", .alias = "bce_logits", BINARY};
+
+/* ---- metrics ---- */
+
+#define FROM_LOGITS                                                                                          \
+    {                                                                                                        \
+        "from_logits", ISO_SETTING_FLAG, offsetof(iso_metric_settings, from_logits), .fallback = 0           \
+    }
+static const iso_setting of_sparse[] = {FROM_LOGITS, {0}};
+static const iso_setting of_others[] = {
+    FROM_LOGITS,
+    {"label_smoothing", ISO_SETTING_REAL, offsetof(iso_metric_settings, label_smoothing), .fallback = 0},
+    {0},
+};
+
+static iso_tensor *sparse_metric(const iso_metric_options *o)
+{
+    return iso_sparse_crossentropy(o->y_true, o->y_pred, o->settings.from_logits);
+}
+
+static iso_tensor *categorical_metric(const iso_metric_options *o)
+{
+    if (!iso_metric_takes_distributions(o, &iso_metric_sparse_crossentropy))
+        return NULL;
+    return iso_categorical_crossentropy(o->y_true, o->y_pred, o->settings.from_logits,
+                                        o->settings.label_smoothing);
+}
+
+static iso_tensor *binary_metric(const iso_metric_options *o)
+{
+    if (!iso_metric_takes_values(o))
+        return NULL;
+    return iso_binary_crossentropy(o->y_true, o->y_pred, o->settings.from_logits,
+                                   o->settings.label_smoothing);
+}
+
+#define METRIC_ROW(NAME, KERAS, SAVED, ALIAS, SETTINGS, BUILD)                                               \
+    const iso_metric_type iso_metric_##NAME = {                                                              \
+        .row = {#NAME, KERAS, SETTINGS}, .keras_name = SAVED, .less_is_better = true, .build = BUILD};
+METRIC_ROW(sparse_crossentropy, "SparseCategoricalCrossentropy", "sparse_categorical_crossentropy", NULL,
+           of_sparse, sparse_metric)
+METRIC_ROW(crossentropy, "CategoricalCrossentropy", "categorical_crossentropy", NULL, of_others,
+           categorical_metric)
+METRIC_ROW(binary_crossentropy, "BinaryCrossentropy", "binary_crossentropy", "bce", of_others, binary_metric)

@@ -7,12 +7,9 @@ iso_tensor *iso_huber(iso_tensor *y_true, iso_tensor *y_pred, double delta)
 {
     ISO_NEED_TENSORS(y_true, y_pred);
     delta = iso_option_number(delta, settings->fallback);
-    if (!iso_loss_match(&y_true, &y_pred, "huber"))
+    if (!iso_loss_match(&y_true, &y_pred, "huber") ||
+        !iso_loss_check(y_pred, "huber", "delta", delta, delta > 0, "positive"))
         return iso_loss_bad(y_pred);
-    if (!(delta > 0)) {
-        iso_graph_fail(iso_tensor_graph(y_pred), "huber: delta is %g, it must be positive", delta);
-        return iso_loss_bad(y_pred);
-    }
     iso_tensor *error = iso_subtract(y_pred, y_true), *size = iso_abs(error);
     iso_tensor *limit = iso_number(iso_tensor_graph(size), iso_tensor_dtype(size), delta);
     iso_tensor *near = iso_affine(iso_square(error), 0.5, 0),

@@ -1,4 +1,4 @@
-/* Metrics with their settings from text. */
+/* Losses and metrics with their settings from text. */
 #include <float.h>
 #include <limits.h>
 #include <stdio.h>
@@ -9,7 +9,10 @@
 #include "runtime/base/options.h"
 #include "runtime/train/loss.h"
 
-static const char option[] = "metrics";
+/* The option that is read, and its value. */
+typedef struct reading {
+    const char *option, *whole;
+} reading;
 
 /* ---- one setting ---- */
 
@@ -82,10 +85,11 @@ static iso_status set_real(const iso_setting *setting, const char *what, const c
     return status;
 }
 
-static iso_status set_value(const iso_setting *setting, const char *metric, const char *value, void *settings)
+static iso_status set_value(const reading *r, const iso_setting *setting, const char *of, const char *value,
+                            void *settings)
 {
     char what[3 * ISO_LONGEST_SETTING];
-    snprintf(what, sizeof what, "--%s: %s of %s", option, iso_setting_keras(setting), metric);
+    snprintf(what, sizeof what, "--%s: %s of %s", r->option, iso_setting_keras(setting), of);
     switch (setting->kind) {
     case ISO_SETTING_CHOICE:
         return set_word(setting, what, value, settings);
@@ -102,7 +106,7 @@ static iso_status set_value(const iso_setting *setting, const char *metric, cons
     }
 }
 
-/* ---- the list ---- */
+/* ---- a name with settings ---- */
 
 static const iso_setting *find_setting(const iso_setting *rows, const char *name)
 {
@@ -111,28 +115,26 @@ static const iso_setting *find_setting(const iso_setting *rows, const char *name
     return rows && rows->name ? rows : NULL;
 }
 
-static iso_status unknown_setting(const char *whole, const char *metric, const iso_setting *rows,
-                                  const char *name)
+static iso_status unknown_setting(const reading *r, const char *of, const iso_setting *rows, const char *name)
 {
     iso_text names = {0};
     for (; rows && rows->name; rows++)
         iso_text_add(&names, "%s%s", names.length ? ", " : "", iso_setting_keras(rows));
-    iso_status status = iso_error(ISO_INVALID, "--%s '%s': %s has no setting '%s'%s%s", option, whole, metric,
-                                  name, names.length ? "; there are: " : "", iso_text_get(&names));
+    iso_status status = iso_error(ISO_INVALID, "--%s '%s': %s has no setting '%s'%s%s", r->option, r->whole,
+                                  of, name, names.length ? "; there are: " : "", iso_text_get(&names));
     iso_text_free(&names);
     return status;
 }
 
-static iso_status read_settings(const char *whole, const char *metric, const iso_setting *rows,
-                                const char *text, iso_metric_settings *settings)
+static iso_status read_settings(const reading *r, const char *of, const iso_setting *rows, const char *text,
+                                void *settings)
 {
     char name[ISO_LONGEST_SETTING], value[ISO_LONGEST_SETTING];
     iso_status status = ISO_OK;
     while (*text) {
-        ISO_TRY(iso_settings_take(option, whole, &text, name, value));
+        ISO_TRY(iso_settings_take(r->option, r->whole, &text, name, value));
         const iso_setting *setting = find_setting(rows, name);
-        ISO_TRY(setting ? set_value(setting, metric, value, settings)
-                        : unknown_setting(whole, metric, rows, name));
+        ISO_TRY(setting ? set_value(r, setting, of, value, settings) : unknown_setting(r, of, rows, name));
     }
 done:
     return status;
@@ -147,6 +149,22 @@ static const char *end_of_settings(const char *at)
     return close && (close[1] == ',' || !close[1]) ? close + 1 : NULL;
 }
 
+/* Splits "name(settings),..." at *at, which goes on behind the comma. name: [ISO_LONGEST_SETTING] */
+static iso_status take_name(const reading *r, const char **at, char *name, char *settings, size_t size)
+{
+    size_t length = strcspn(*at, ",(");
+    const char *open = *at + length, *end = end_of_settings(open);
+    snprintf(name, ISO_LONGEST_SETTING, "%.*s", (int)length, *at);
+    if (!end || end - open >= (int)size)
+        return iso_error(ISO_INVALID, "--%s '%s': settings should be %s(name=value,...)", r->option, r->whole,
+                         name);
+    snprintf(settings, size, "%.*s", *open == '(' ? (int)(end - open - 2) : 0, open + 1);
+    *at = end + (*end == ',');
+    return ISO_OK;
+}
+
+/* ---- metrics ---- */
+
 static int count_listed(const char *text)
 {
     int count = 1, depth = 0;
@@ -158,36 +176,50 @@ static int count_listed(const char *text)
 }
 
 /* Reads one metric at *at, which goes on behind it. */
-static iso_status read_metric(const char *whole, const char **at, iso_metric *metric, const char **title,
+static iso_status read_metric(const reading *r, const char **at, iso_metric *metric, const char **title,
                               iso_metric_settings *settings)
 {
-    char name[ISO_LONGEST_SETTING], text[8 * ISO_LONGEST_SETTING] = "";
-    size_t length = strcspn(*at, ",(");
-    const char *open = *at + length, *end = end_of_settings(open);
-    snprintf(name, sizeof name, "%.*s", (int)length, *at);
-    iso_status status = iso_metric_find(name, metric);
+    char name[ISO_LONGEST_SETTING], text[8 * ISO_LONGEST_SETTING];
+    iso_status status = ISO_OK;
+    ISO_TRY(take_name(r, at, name, text, sizeof text));
+    status = iso_metric_find(name, metric);
     if (status != ISO_OK)
-        return iso_error_prefix(status, "--%s '%s': ", option, whole);
-    if (!end || end - open >= (int)sizeof text)
-        return iso_error(ISO_INVALID, "--%s '%s': settings should be %s(name=value,...)", option, whole,
-                         name);
-    if (*open == '(')
-        snprintf(text, sizeof text, "%.*s", (int)(end - open - 2), open + 1);
+        return iso_error_prefix(status, "--%s '%s': ", r->option, r->whole);
     *title = iso_metric_spelling(*metric, name);
-    *at = end + (*end == ',');
-    return read_settings(whole, name, iso_metric_type_of(*metric)->row.setting, text, settings);
+    status = read_settings(r, name, iso_metric_type_of(*metric)->row.setting, text, settings);
+done:
+    return status;
 }
 
 iso_status iso_metrics_parse(const char *text, iso_metric *metrics, const char **names,
                              iso_metric_settings *settings)
 {
+    const reading r = {"metrics", text};
     int count = 0;
     iso_status status = ISO_OK;
     for (const char *at = text; *at && status == ISO_OK; count++) {
         if (count == ISO_MAX_METRICS)
-            return iso_error(ISO_INVALID, "--%s '%s': %d metrics, at most %d are possible", option, text,
+            return iso_error(ISO_INVALID, "--%s '%s': %d metrics, at most %d are possible", r.option, text,
                              count_listed(text), ISO_MAX_METRICS);
-        status = read_metric(text, &at, &metrics[count], &names[count], &settings[count]);
+        status = read_metric(&r, &at, &metrics[count], &names[count], &settings[count]);
     }
+    return status;
+}
+
+/* ---- the loss ---- */
+
+iso_status iso_loss_parse(const char *text, iso_output_options *output)
+{
+    const reading r = {"loss", text};
+    char name[ISO_LONGEST_SETTING], own[8 * ISO_LONGEST_SETTING];
+    const char *at = text;
+    iso_status status = ISO_OK;
+    ISO_TRY(take_name(&r, &at, name, own, sizeof own));
+    status = iso_loss_find(*at ? text : name, &output->loss);
+    if (status != ISO_OK)
+        return iso_error_prefix(status, "--loss '%s': ", text);
+    iso_loss_reset_settings(output);
+    status = read_settings(&r, name, iso_loss_type_of(output->loss)->row.setting, own, output);
+done:
     return status;
 }
