@@ -163,6 +163,8 @@ iso_status iso_compile_options_replace(const iso_train_options *options, iso_com
         fit_metrics(&replaced);
     if (options->metrics)
         ISO_TRY(replace_metrics(options->metrics, &replaced));
+    replaced.class_weights = options->n_class_weights ? options->class_weights : NULL;
+    replaced.n_class_weights = options->n_class_weights;
     *compile = replaced;
 done:
     return status;

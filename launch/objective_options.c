@@ -1,4 +1,4 @@
-/* Losses and metrics with their settings from text. */
+/* Losses and metrics with their settings, and weights of classes, from text. */
 #include <float.h>
 #include <limits.h>
 #include <stdio.h>
@@ -220,6 +220,33 @@ iso_status iso_loss_parse(const char *text, iso_output_options *output)
         return iso_error_prefix(status, "--loss '%s': ", text);
     iso_loss_reset_settings(output);
     status = read_settings(&r, name, iso_loss_type_of(output->loss)->row.setting, own, output);
+done:
+    return status;
+}
+
+/* ---- weights of classes ---- */
+
+iso_status iso_class_weights_parse(const char *text, double *weights, int *count)
+{
+    static const char option[] = "class-weight";
+    bool given[ISO_MAX_CLASS_WEIGHTS] = {false};
+    char name[ISO_LONGEST_SETTING], value[ISO_LONGEST_SETTING];
+    iso_status status = ISO_OK;
+    if (!*text)
+        return iso_error(ISO_INVALID, "--%s is empty", option);
+    *count = 0;
+    for (const char *at = text; *at;) {
+        int64_t id = 0;
+        ISO_TRY(iso_settings_take(option, text, &at, name, value));
+        ISO_TRY(iso_argument_count("--class-weight: a class", name, 0, ISO_MAX_CLASS_WEIGHTS - 1, &id));
+        if (given[id])
+            ISO_TRY(iso_error(ISO_INVALID, "--%s '%s': class %d is given twice", option, text, (int)id));
+        given[id] = true;
+        ISO_TRY(iso_argument_real("--class-weight: a weight", value, 0, 1e30, &weights[id]));
+        *count = id >= *count ? (int)id + 1 : *count;
+    }
+    for (int i = 0; i < *count; i++)
+        weights[i] = given[i] ? weights[i] : 1;
 done:
     return status;
 }

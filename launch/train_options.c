@@ -132,6 +132,10 @@ static const iso_argument table[] = {
           "with such averages: the weights are also set to them every N updates"),
     FLAG(swap_ema_weights, "swap-ema-weights",
          "with such averages: validation sees them instead of the weights (Keras's SwapEMAWeights)"),
+    TEXT(class_weight, "class-weight", "C=W,...",
+         "weights by which the rows of classes count in training, besides their own weights: '0=1,1=3.5'; "
+         "classes that "
+         "are not named have 1"),
     NAMES(loss, "loss", "NAME", losses,
           "the loss that is minimized, perhaps with settings by Keras's names: 'huber(delta=0.5)'; default: "
           "the "
@@ -457,6 +461,9 @@ iso_status iso_train_options_check(iso_train_options *options)
     ISO_TRY(check_layouts(options));
     if (options->schedule)
         ISO_TRY(iso_schedule_parse(options->schedule, &options->decay));
+    if (options->class_weight)
+        ISO_TRY(iso_class_weights_parse(options->class_weight, options->class_weights,
+                                        &options->n_class_weights));
 done:
     return status;
 }

@@ -14,6 +14,8 @@ typedef struct iso_run_callback_options {
     char stopping_monitor[64], plateau_monitor[64];
 } iso_run_callback_options;
 
+enum { ISO_MAX_CLASS_WEIGHTS = 1024 };
+
 /* Texts are those of argv. NULL, or 0 unless stated otherwise: not given. */
 typedef struct iso_train_options {
     const char *model, *data, *x, *y, *sample_weight;
@@ -31,13 +33,15 @@ typedef struct iso_train_options {
     const char *shuffle;
     int64_t shuffle_rows; /* of the buffer; 0: the whole data set, -1: no shuffling */
     bool drop_remainder;
-    const char *optimizer, *schedule, *loss, *metrics;
+    const char *optimizer, *schedule, *loss, *metrics, *class_weight;
     double learning_rate, weight_decay, clip_norm, global_clip_norm, clip_value; /* -1: not given */
     int64_t accumulate;                                                          /* 0: not given */
     double ema_momentum;                                                         /* -1: not given */
     int64_t ema_overwrite_frequency;                                             /* 0: not given */
     bool swap_ema_weights;
-    iso_schedule decay;    /* from `schedule`, which names its kind; .initial is not filled */
+    iso_schedule decay; /* from `schedule`, which names its kind; .initial is not filled */
+    double class_weights[ISO_MAX_CLASS_WEIGHTS]; /* from class_weight */
+    int n_class_weights;
     const char *precision; /* NULL: float32, or what a .keras file says */
     bool check_data;
     uint64_t seed, threads, verbose, timeout, timeout_abort, tf32,
@@ -73,6 +77,10 @@ iso_status iso_train_options_check(iso_train_options *options);
  * "piecewise:1000=0.01,2000=0.001" (the learning rate up to step 1000, then 0.01 up to step 2000, then
  * 0.001). Keras's names and meaning. */
 iso_status iso_schedule_parse(const char *text, iso_schedule *schedule);
+
+/* Weights of classes from text, "0=1,1=3.5": weights [ISO_MAX_CLASS_WEIGHTS] up to the last class that is named, 1 for the
+ * others. ISO_INVALID names what is wrong. Local. */
+iso_status iso_class_weights_parse(const char *text, double *weights, int *count);
 
 /* Reads --early-stopping, --reduce-lr-on-plateau and --tensorboard-options; Keras's names and meaning. */
 iso_status iso_run_callback_options_parse(const iso_train_options *options,

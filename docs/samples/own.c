@@ -45,17 +45,12 @@ static iso_tensor *network(iso_tensor *x)
 /* ---- in iso_compile and iso_fit ---- */
 static iso_status fit(iso_context *ctx, const float *x, const int32_t *y)
 {
-    /* Keras's class_weight: a weight for each row, by its class. */
-    static const float class_weight[CLASSES] = {1, 1, 4};
-    float weight[ROWS];
+    static const double class_weights[CLASSES] = {1, 1, 4};
     iso_dataset *data = NULL;
     iso_model *model = NULL;
     iso_status status;
-    for (int i = 0; i < ROWS; i++)
-        weight[i] = class_weight[y[i]];
     ISO_TRY(iso_dataset_arrays(ctx, &data, .x = {x, ISO_F32, ISO_SHAPE(ROWS, FEATURES)},
-                               .y = {y, ISO_I32, ISO_SHAPE(ROWS)},
-                               .sample_weight = {weight, ISO_F32, ISO_SHAPE(ROWS)}));
+                               .y = {y, ISO_I32, ISO_SHAPE(ROWS)}));
     ISO_TRY(iso_dataset_batch(data, 50));
 
     iso_graph *g = iso_graph_create(ctx);
@@ -63,7 +58,7 @@ static iso_status fit(iso_context *ctx, const float *x, const int32_t *y)
     model = iso_model_create(g, in, network(in));
     ISO_TRY(iso_compile(model, .optimizer = iso_adam(1e-2), .loss_function = focal, .target_dtype = ISO_I32,
                         .metrics = {ISO_METRIC_SPARSE_ACCURACY}, .custom_metrics = {{"confident", confident}},
-                        .sample_weights = true));
+                        .class_weights = class_weights, .n_class_weights = CLASSES));
     ISO_TRY(iso_fit(model, data, .epochs = 2));
 done:
     iso_model_destroy(model);

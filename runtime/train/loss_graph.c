@@ -145,6 +145,14 @@ static iso_shape weight_shape(const objective *o, bool positions)
     return shape;
 }
 
+/* Weights of classes count like weights of rows, with which they are multiplied. */
+static void weigh_classes(objective *o, const iso_compile_options *options)
+{
+    bool labels = !o->options.loss_function && iso_loss_targets_of(o->options.loss) == ISO_LOSS_OF_CLASSES;
+    o->weights = iso_class_weights_apply(o->weights, o->target, o->output, labels, options->class_weights,
+                                         options->n_class_weights);
+}
+
 static void add_parts(objectives *all, bool weighted, bool positions)
 {
     iso_model *model = all->model;
@@ -355,6 +363,16 @@ static void add_values(objectives *all, iso_tensor *total)
 
 /* ---- all together ---- */
 
+/* As text, by which the ranks compare them. */
+static void keep_class_weights(iso_model *model, const iso_compile_options *options)
+{
+    iso_text text = {0};
+    for (int i = 0; i < options->n_class_weights; i++)
+        iso_text_add(&text, "%s%d: %.17g", i ? ", " : "", i, options->class_weights[i]);
+    model->class_weights = text.length ? iso_graph_keep_text(model->graph, iso_text_get(&text)) : NULL;
+    iso_text_free(&text);
+}
+
 static iso_status check_metrics(const char *list, const char *which, const iso_metric *metrics)
 {
     for (int i = 0; i < ISO_MAX_METRICS && metrics[i] != ISO_METRIC_NONE; i++)
@@ -421,8 +439,12 @@ iso_status iso_loss_graph_build(iso_model *model, const iso_compile_options *opt
     iso_status status = ISO_OK;
     if (options->position_weights && !options->sample_weights)
         return iso_error(ISO_INVALID, "compile: .position_weights need .sample_weights");
+    ISO_TRY(iso_class_weights_check(options->class_weights, options->n_class_weights, model->n_outputs));
     ISO_TRY(list_objectives(&all, options));
     add_parts(&all, options->sample_weights, options->position_weights);
+    if (options->n_class_weights)
+        weigh_classes(&all.of[0], options);
+    keep_class_weights(model, options);
     *loss = build_total(&all);
     ISO_TRY(iso_graph_error(model->graph));
     add_values(&all, *loss);

@@ -48,9 +48,10 @@ struct iso_model {
     int busy;                /* the number of running iso_fit, iso_evaluate and iso_predict */
     iso_optimizer optimizer; /* rule: the name of its rule; no_decay is not kept */
     iso_output_options objective[ISO_MAX_MODEL_OUTPUTS];
-    int n_targets; /* outputs that have a loss or metrics */
-    bool weighted; /* whether they have sample weights */
-    int n_parts;   /* the step inputs: inputs, targets and, if `weighted`, a weight for each */
+    int n_targets;             /* outputs that have a loss or metrics */
+    bool weighted;             /* whether they have sample weights */
+    const char *class_weights; /* as text; NULL: none */
+    int n_parts;               /* the step inputs: inputs, targets and, if `weighted`, a weight for each */
     iso_tensor *parts[ISO_MAX_COMPONENTS];
     iso_saved_file *initial; /* the file to restore from: making the first function reads its weights;
                                 compiling reads its optimizer state and closes it; NULL: none */

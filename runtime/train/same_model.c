@@ -91,6 +91,8 @@ static void add_output(iso_text *facts, const iso_model *model, int output)
                  : o->loss == ISO_LOSS_NONE ? "none"
                                             : iso_loss_name(o->loss));
     add_number(facts, of, "loss_weight", o->loss_weight);
+    if (model->class_weights)
+        iso_text_add(facts, "%s: class weights = %s\n", of, model->class_weights);
 #define ADD(member) add_number(facts, of, #member, o->member);
     ISO_OUTPUT_SETTINGS(ADD)
 }

@@ -148,6 +148,23 @@ START_TEST(test_loss)
 }
 END_TEST
 
+START_TEST(test_class_weight)
+{
+    iso_train_options options = iso_train_options_default();
+    const char *wrong[] = {"", "1", "a=1", "-1=2", "0=-1", "0=1,0=2", "1024=1", "1=x"};
+    ck_assert_int_eq(iso_class_weights_parse("3=0.5,0=2", options.class_weights, &options.n_class_weights),
+                     ISO_OK);
+    ck_assert_int_eq(options.n_class_weights, 4);
+    ck_assert(options.class_weights[0] == 2 && options.class_weights[1] == 1 &&
+              options.class_weights[3] == 0.5);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        ck_assert_int_eq(iso_class_weights_parse(wrong[i], options.class_weights, &options.n_class_weights),
+                         ISO_INVALID);
+        ck_assert_ptr_nonnull(strstr(iso_error_message(), "--class-weight"));
+    }
+}
+END_TEST
+
 static void check_metrics_refused(const char *text, const char *message)
 {
     iso_metric metrics[ISO_MAX_METRICS] = {0};
@@ -284,6 +301,7 @@ int main(void)
     tcase_add_test(cases, test_callbacks);
     tcase_add_test(cases, test_schedules);
     tcase_add_test(cases, test_loss);
+    tcase_add_test(cases, test_class_weight);
     tcase_add_test(cases, test_metrics);
     tcase_add_loop_test(cases, test_wrong, 0, (int)(sizeof wrong / sizeof wrong[0]));
     tcase_add_test(cases, test_help_names_every_option);

@@ -209,6 +209,52 @@ START_TEST(sample_weights_count)
 }
 END_TEST
 
+/* A model that is trained with these weights of classes on labels, from the same weights each time. */
+static void train_by_class(iso_loss loss, const double *y, int64_t units, const double *of_rows,
+                           double *kernel, double *loss_now)
+{
+    static const double of_classes[] = {3, 0};
+    iso_model *model = linear(units);
+    iso_dataset *data = linear_data(ctx, ROWS, y, of_rows ? of_rows : weights, 16);
+    check_ok(iso_compile(model, .optimizer = iso_sgd(0.1), .loss = loss, .sample_weights = true,
+                         .class_weights = of_rows ? NULL : of_classes, .n_class_weights = of_rows ? 0 : 2,
+                         .distribution = distribution));
+    check_ok(iso_fit(model, data, .verbose = ISO_ZERO));
+    check_ok(iso_variable_read(iso_model_variable(model, "d/kernel"), kernel, FEATURES * units));
+    iso_dataset_destroy(data);
+    data = linear_data(ctx, ROWS, y, weights, 16);
+    check_ok(iso_evaluate(model, data, .loss = loss_now, .verbose = ISO_ZERO));
+    iso_dataset_destroy(data);
+    iso_model_destroy(model);
+}
+
+/* They multiply the weights of rows, in training alone; class 2 has none. */
+START_TEST(class_weights_count_in_training)
+{
+    static const struct {
+        iso_loss loss;
+        int64_t units;
+    } cases[] = {{ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS, 3}, {ISO_LOSS_MSE, 1}};
+    double of_rows[ROWS], by_row[FEATURES * 3], by_class[FEATURES * 3], loss[2];
+    for (int i = 0; i < ROWS; i++)
+        of_rows[i] = weights[i] * (i % 3 == 0 ? 3 : i % 3 - 1);
+    for (int k = 0; k < 2; k++) {
+        train_by_class(cases[k].loss, labels, cases[k].units, of_rows, by_row, &loss[0]);
+        train_by_class(cases[k].loss, labels, cases[k].units, NULL, by_class, &loss[1]);
+        check_near("kernel", by_class, by_row, FEATURES * cases[k].units, 1e-12);
+        check_near("loss of an evaluation", &loss[1], &loss[0], 1, 1e-12);
+    }
+    iso_model *model = linear(3);
+    check_refused_naming(iso_compile(model, .loss = ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS,
+                                     .class_weights = (const double[]){1, 1, 1, 2}, .n_class_weights = 4),
+                         "4 weights", "3 classes");
+    check_refused_naming(iso_compile(model, .loss = ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS,
+                                     .class_weights = (const double[]){1, -2}, .n_class_weights = 2),
+                         "class 1", "-2");
+    iso_model_destroy(model);
+}
+END_TEST
+
 START_TEST(accuracy_follows_the_loss)
 {
     iso_model *model = linear(3);
@@ -426,12 +472,12 @@ int main(void)
     iso_status status = data_parallel_begin("data=4", &ctx, &mesh, &distribution);
     make_numbers();
     if (status == ISO_OK)
-        failed =
-            RUN_TESTS("fit", 0, evaluation_is_exact_for_any_batch, fit_learns_and_remembers,
-                      averages_become_the_weights, epoch_loss_weighs_by_rows, sample_weights_count,
-                      accuracy_follows_the_loss, steps_per_epoch_goes_on_in_the_data, initial_epoch_goes_on,
-                      ones_own_loss_and_metric, models_that_cannot_be_compiled, data_that_does_not_fit,
-                      a_label_outside_the_classes, ranks_that_want_different_things,
-                      data_that_fails_on_one_rank, a_data_set_that_is_broken_on_one_rank);
+        failed = RUN_TESTS("fit", 0, evaluation_is_exact_for_any_batch, fit_learns_and_remembers,
+                           averages_become_the_weights, epoch_loss_weighs_by_rows, sample_weights_count,
+                           class_weights_count_in_training, accuracy_follows_the_loss,
+                           steps_per_epoch_goes_on_in_the_data, initial_epoch_goes_on,
+                           ones_own_loss_and_metric, models_that_cannot_be_compiled, data_that_does_not_fit,
+                           a_label_outside_the_classes, ranks_that_want_different_things,
+                           data_that_fails_on_one_rank, a_data_set_that_is_broken_on_one_rank);
     return data_parallel_end(ctx, mesh, distribution, status) || failed;
 }
