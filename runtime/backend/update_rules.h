@@ -15,7 +15,10 @@
 #define ISO_RULES(RULE)                                                                                      \
     RULE(sgd, SGD)                                                                                           \
     RULE(rmsprop, RMSPROP)                                                                                   \
-    RULE(adam, ADAM) RULE(adagrad, ADAGRAD) RULE(nadam, NADAM) RULE(lion, LION) RULE(average, AVERAGE)
+    RULE(adam, ADAM)                                                                                         \
+    RULE(adagrad, ADAGRAD)                                                                                   \
+    RULE(nadam, NADAM) RULE(lion, LION) RULE(adamax, ADAMAX) RULE(adadelta, ADADELTA) RULE(ftrl, FTRL)       \
+        RULE(average, AVERAGE)
 
 #define ISO_SGD_SETTINGS(T)                                                                                  \
     const T rate = (T)hyper[ISO_HYPER_RATE], decay = (T)hyper[ISO_HYPER_DECAY];                              \
@@ -118,6 +121,56 @@
         T x = w[i] - w[i] * decay, sum = m[i] * beta_1 + g[i] * rest_1;                                      \
         w[i] = x - (sum > 0 ? rate : sum < 0 ? -rate : sum);                                                 \
         m[i] = m[i] * beta_2 + g[i] * rest_2;                                                                \
+    }
+
+#define ISO_ADAMAX_SETTINGS(T)                                                                               \
+    const T rate = (T)hyper[ISO_HYPER_RATE], decay = (T)hyper[ISO_HYPER_DECAY];                              \
+    const T rest_1 = (T)hyper[ISO_HYPER_OWN], beta_2 = (T)hyper[ISO_HYPER_OWN + 1];                          \
+    const T epsilon = (T)hyper[ISO_HYPER_OWN + 2], share = (T)hyper[ISO_HYPER_OWN + 3];                      \
+    T *w = (T *)weights, *m = (T *)slots[0], *u = (T *)slots[1];                                             \
+    const T *g = (const T *)gradient;
+#define ISO_ADAMAX_ELEMENT(T, SQRT)                                                                          \
+    {                                                                                                        \
+        T x = w[i] - w[i] * decay, size = g[i] < 0 ? -g[i] : g[i];                                           \
+        m[i] += (g[i] - m[i]) * rest_1;                                                                      \
+        u[i] = u[i] * beta_2 > size ? u[i] * beta_2 : size;                                                  \
+        w[i] = x - rate * m[i] / (share * (u[i] + epsilon));                                                 \
+    }
+
+#define ISO_ADADELTA_SETTINGS(T)                                                                             \
+    const T rate = (T)hyper[ISO_HYPER_RATE], decay = (T)hyper[ISO_HYPER_DECAY];                              \
+    const T rho = (T)hyper[ISO_HYPER_OWN], rest = (T)(1 - hyper[ISO_HYPER_OWN]);                             \
+    const T epsilon = (T)hyper[ISO_HYPER_OWN + 1];                                                           \
+    T *w = (T *)weights, *a = (T *)slots[0], *d = (T *)slots[1];                                             \
+    const T *g = (const T *)gradient;
+#define ISO_ADADELTA_ELEMENT(T, SQRT)                                                                        \
+    {                                                                                                        \
+        T x = w[i] - w[i] * decay;                                                                           \
+        a[i] = rho * a[i] + rest * (g[i] * g[i]);                                                            \
+        T step = SQRT(d[i] + epsilon) * g[i] / SQRT(a[i] + epsilon);                                         \
+        d[i] = rho * d[i] + rest * (step * step);                                                            \
+        w[i] = x - rate * step;                                                                              \
+    }
+
+/* The hyper after the power and the initial accumulator: l1, l2, l2 shrinkage, beta. */
+#define ISO_FTRL_SETTINGS(T)                                                                                 \
+    const T rate = (T)hyper[ISO_HYPER_RATE], decay = (T)hyper[ISO_HYPER_DECAY];                              \
+    const double power = -hyper[ISO_HYPER_OWN];                                                              \
+    const bool root = power == 0.5;                                                                          \
+    const T l1 = (T)hyper[ISO_HYPER_OWN + 2], shrinkage = (T)(2 * hyper[ISO_HYPER_OWN + 4]);                 \
+    const T l2 = 2 * ((T)hyper[ISO_HYPER_OWN + 3] + (T)hyper[ISO_HYPER_OWN + 5] / (2 * rate));               \
+    T *w = (T *)weights, *a = (T *)slots[0], *l = (T *)slots[1];                                             \
+    const T *g = (const T *)gradient;
+#define ISO_FTRL_ELEMENT(T, SQRT)                                                                            \
+    {                                                                                                        \
+        T x = w[i] - w[i] * decay, total = a[i] + g[i] * g[i];                                               \
+        T above = root ? SQRT(total) : (T)pow((double)total, power);                                         \
+        T below = root ? SQRT(a[i]) : (T)pow((double)a[i], power);                                           \
+        T sum = l[i] + (g[i] + shrinkage * x - (above - below) / rate * x);                                  \
+        T kept = sum > l1 ? l1 : sum < -l1 ? -l1 : sum;                                                      \
+        w[i] = (kept - sum) / (above / rate + l2);                                                           \
+        l[i] = sum;                                                                                          \
+        a[i] = total;                                                                                        \
     }
 
 /* ISO_AVERAGE_KERNEL, which has no gradient. */

@@ -144,6 +144,39 @@ typedef struct iso_lion_options {
 ISO_API iso_optimizer iso_lion_with(const iso_lion_options *options, size_t size);
 #define iso_lion(...) iso_lion_with(ISO_OPTIONS(iso_lion_options, __VA_ARGS__))
 
+typedef struct iso_adamax_options {
+    char begin_;
+    double learning_rate;  /* 0.001 */
+    double beta_1, beta_2; /* 0.9, 0.999 */
+    double epsilon;        /* 1e-7 */
+    ISO_OPTIMIZER_OPTIONS;
+} iso_adamax_options;
+ISO_API iso_optimizer iso_adamax_with(const iso_adamax_options *options, size_t size);
+#define iso_adamax(...) iso_adamax_with(ISO_OPTIONS(iso_adamax_options, __VA_ARGS__))
+
+typedef struct iso_adadelta_options {
+    char begin_;
+    double learning_rate; /* 0.001 */
+    double rho;           /* 0.95 */
+    double epsilon;       /* 1e-7 */
+    ISO_OPTIMIZER_OPTIONS;
+} iso_adadelta_options;
+ISO_API iso_optimizer iso_adadelta_with(const iso_adadelta_options *options, size_t size);
+#define iso_adadelta(...) iso_adadelta_with(ISO_OPTIONS(iso_adadelta_options, __VA_ARGS__))
+
+typedef struct iso_ftrl_options {
+    char begin_;
+    double learning_rate;       /* 0.001 */
+    double learning_rate_power; /* -0.5; not above 0 */
+    double initial_accumulator; /* 0.1; this one and the next three: not negative */
+    double l1, l2;              /* 0: strengths of regularization */
+    double l2_shrinkage;        /* 0 */
+    double beta;                /* 0 */
+    ISO_OPTIMIZER_OPTIONS;
+} iso_ftrl_options;
+ISO_API iso_optimizer iso_ftrl_with(const iso_ftrl_options *options, size_t size);
+#define iso_ftrl(...) iso_ftrl_with(ISO_OPTIONS(iso_ftrl_options, __VA_ARGS__))
+
 /* initial * rate ^ (iteration / decay_steps); with staircase, the exponent is rounded down. */
 typedef struct iso_exponential_decay_options {
     char begin_;

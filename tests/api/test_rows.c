@@ -78,16 +78,14 @@ static const struct {
     {"recall", "runtime/train/losses/auc.c"},       /* of PrecisionAtRecall */
     {"linear", "models/layers/rotary_embedding.c"}, /* the kind of scaling of KerasHub's RotaryEmbedding */
     {"linear", "models/huggingface/rotary.c"},      /* the same of transformers */
+    {"linear", "runtime/graph/optimizers/ftrl.c"},  /* a slot */
 #define FILE_OF_KERAS(name)                                                                                  \
     {                                                                                                        \
         name, "runtime/train/state_dict.c"                                                                   \
     } /* in the state of an optimizer of Keras */
-    FILE_OF_KERAS("adamax"),
-    FILE_OF_KERAS("ftrl"),
     FILE_OF_KERAS("muon"),
     FILE_OF_KERAS("lamb"),
     FILE_OF_KERAS("adafactor"),
-    FILE_OF_KERAS("adadelta"),
 };
 
 static char *source[MAX_FILES], *path[MAX_FILES];
@@ -305,7 +303,10 @@ static void make_page(iso_text *page)
         "\n"
         "In C a setting is a member of the options, of `iso_adam()`, `iso_exponential_decay()` or "
         "`iso_compile()` for example, and has the same name, but for\n`.huber_delta` (`delta`), "
-        "`.initial_accumulator` (`initial_accumulator_value`), `.clip_norm`, `.global_clip_norm` and\n"
+        "`.loss_alpha`, "
+        "`.loss_beta`, `.loss_gamma`, `.loss_q`, `.loss_axes` (`axis`, whose bits it has), "
+        "`.initial_accumulator` (`initial_accumulator_value`), `.l1`, `.l2`, `.l2_shrinkage` "
+        "(`l1_regularization_strength` and so on), `.clip_norm`, `.global_clip_norm` and\n"
         "`.clip_value` (`clipnorm`, `global_clipnorm`, `clipvalue`), `.accumulation` "
         "(`gradient_accumulation_steps`), and in an initializer `.low`, `.high`\n(`minval`, `maxval`), "
         "`.scale` (`gain`) and `.stft.side` and its like.\n"

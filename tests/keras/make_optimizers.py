@@ -34,6 +34,11 @@ OPTIMIZERS = {
     "nadam": (O.Nadam, dict(learning_rate=0.001, beta_1=0.9, beta_2=0.999,
                             epsilon=1e-7)),
     "lion": (O.Lion, dict(learning_rate=0.001, beta_1=0.9, beta_2=0.99)),
+    "adamax": (O.Adamax, dict(learning_rate=0.001, beta_1=0.9, beta_2=0.999, epsilon=1e-7)),
+    "adadelta": (O.Adadelta, dict(learning_rate=0.001, rho=0.95, epsilon=1e-7)),
+    "ftrl": (O.Ftrl, dict(learning_rate=0.001, learning_rate_power=-0.5, initial_accumulator_value=0.1,
+                          l1_regularization_strength=0.0, l2_regularization_strength=0.0,
+                          l2_shrinkage_regularization_strength=0.0, beta=0.0)),
 }
 SCHEDULES = {
     "exponential": (S.ExponentialDecay, dict(
@@ -131,8 +136,12 @@ def optimizer_case(file, kind, name, sched=None, exclude=None, zero=False,
 
 def optimizers(file):
     for kind in OPTIMIZERS:
+        few = kind in ("adamax", "adadelta", "ftrl")  # what is common to all is tested often enough
+
         def case(name, **more):
-            optimizer_case(file, kind, name, **more)
+            if not few or name in ("default", "learning_rate", "weight_decay", "zero_gradients_clipnorm",
+                                   "accumulation_all", "cosine_warmup", "ema_overwrite"):
+                optimizer_case(file, kind, name, **more)
 
         case("default")
         case("learning_rate", learning_rate=0.05)
@@ -200,6 +209,11 @@ def optimizers(file):
         "nadam": dict(betas_epsilon=dict(beta_1=0.5, beta_2=0.9,
                                          epsilon=1e-2)),
         "lion": dict(betas=dict(beta_1=0.5, beta_2=0.8)),
+        "adamax": dict(betas_epsilon=dict(beta_1=0.5, beta_2=0.7, epsilon=1e-2)),
+        "adadelta": dict(rho_epsilon=dict(rho=0.6, epsilon=1e-3)),
+        "ftrl": dict(power=dict(learning_rate_power=-0.8, initial_accumulator_value=0.3),
+                     regularization=dict(l1_regularization_strength=0.2, l2_regularization_strength=0.3,
+                                         l2_shrinkage_regularization_strength=0.1, beta=0.5)),
     }
     for kind, cases in variants.items():
         for name, given in cases.items():

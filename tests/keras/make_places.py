@@ -19,8 +19,10 @@ import numpy as np
 from keras import layers as L
 from keras import optimizers as O
 
-SLOTS = ("average", "gradient_accumulator", "momentum", "velocity", "velocity_hat", "average_gradient", "accumulator")
-RULES = {"SGD": "sgd", "RMSprop": "rmsprop", "Adam": "adam", "AdamW": "adamw", "Adagrad": "adagrad", "Nadam": "nadam", "Lion": "lion"}
+SLOTS = ("average", "gradient_accumulator", "momentum", "velocity", "velocity_hat", "average_gradient", "accumulator", "norm",
+         "accumulated_grad", "accumulated_delta_var", "linear")
+RULES = {"SGD": "sgd", "RMSprop": "rmsprop", "Adam": "adam", "AdamW": "adamw", "Adagrad": "adagrad", "Nadam": "nadam", "Lion": "lion",
+         "Adamax": "adamax", "Adadelta": "adadelta", "Ftrl": "ftrl"}
 
 
 def slot_path(optimizer, variable, trainable):
@@ -159,6 +161,9 @@ CASES = {
     "wrappers": (wrappers, O.Adam(name="adam")),
     "chain_nadam": (chain, O.Nadam(gradient_accumulation_steps=2, name="nadam")),
     "chain_lion": (chain, O.Lion(name="lion")),
+    "chain_adamax": (chain, O.Adamax(name="adamax")),
+    "chain_adadelta": (chain, O.Adadelta(name="adadelta")),
+    "chain_ftrl": (chain, O.Ftrl(name="ftrl")),
 }
 
 if __name__ == "__main__":

@@ -116,6 +116,22 @@ def lion():
     return keras.Sequential([x_of((4,)), L.Dense(5, activation="tanh"), L.Dense(2)])
 
 
+@model(lambda: O.Adamax(0.01), lo.Dice(axis=1), metrics=["cosine_similarity", "msle"])
+def adamax():
+    return keras.Sequential([x_of((4,)), L.Dense(5, activation="tanh"), L.Dense(3, activation="sigmoid")])
+
+
+@model(lambda: O.Adadelta(0.5, rho=0.9), lo.LogCosh(), metrics=["hinge"])
+def adadelta():
+    return keras.Sequential([x_of((4,)), L.Dense(5, activation="tanh"), L.Dense(2)])
+
+
+@model(lambda: O.Ftrl(0.05, l1_regularization_strength=0.01, beta=0.5),
+       lo.BinaryFocalCrossentropy(apply_class_balancing=True, alpha=0.3, gamma=1.5, from_logits=True))
+def ftrl():
+    return keras.Sequential([x_of((4,)), L.Dense(5, activation="tanh"), L.Dense(2)])
+
+
 # ---- images ----
 
 @model(lambda: O.Adam(0.01), "sparse_categorical_crossentropy", classes=3, metrics=["accuracy"], stored=True)

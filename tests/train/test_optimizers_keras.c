@@ -96,6 +96,15 @@ static iso_optimizer optimizer_of(const char *name)
         return iso_nadam(GIVEN("learning_rate"), GIVEN("beta_1"), GIVEN("beta_2"), GIVEN("epsilon"), COMMON);
     if (strcmp(kind, "lion") == 0)
         return iso_lion(GIVEN("learning_rate"), GIVEN("beta_1"), GIVEN("beta_2"), COMMON);
+    if (strcmp(kind, "adamax") == 0)
+        return iso_adamax(GIVEN("learning_rate"), GIVEN("beta_1"), GIVEN("beta_2"), GIVEN("epsilon"), COMMON);
+    if (strcmp(kind, "adadelta") == 0)
+        return iso_adadelta(GIVEN("learning_rate"), GIVEN("rho"), GIVEN("epsilon"), COMMON);
+    if (strcmp(kind, "ftrl") == 0)
+        return iso_ftrl(GIVEN("learning_rate"), GIVEN("learning_rate_power"),
+                        GIVEN("initial_accumulator_value"), GIVEN("l1_regularization_strength"),
+                        GIVEN("l2_regularization_strength"), GIVEN("l2_shrinkage_regularization_strength"),
+                        GIVEN("beta"), COMMON);
     ck_assert_str_eq(kind, "adagrad");
     return iso_adagrad(GIVEN("learning_rate"), GIVEN("initial_accumulator_value"), GIVEN("epsilon"), COMMON);
 }
@@ -311,6 +320,8 @@ START_TEST(nonsense_is_refused)
                              iso_adam(NAN),
                              iso_lion(.beta_1 = ISO_ZERO),
                              iso_lion(.beta_1 = 1.5),
+                             iso_ftrl(.learning_rate_power = 0.5),
+                             iso_ftrl(.l2_shrinkage = -1),
                              iso_sgd(.clip_norm = 1, .clip_value = 1),
                              iso_sgd(.clip_norm = -1),
                              iso_sgd(.accumulation = -2),

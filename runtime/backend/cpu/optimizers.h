@@ -11,6 +11,8 @@
     KERNEL(with, adagrad) \
     KERNEL(with, nadam) \
     KERNEL(with, lion) \
+    KERNEL(with, adamax) \
+    KERNEL(with, adadelta) \
     KERNEL(with, average)
 // clang-format on
 

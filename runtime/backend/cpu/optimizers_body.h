@@ -100,6 +100,27 @@ INLINE void lion_vector(const settings *s, float *w, const float *g, int64_t i, 
     vf_put(w + i, vf_fnma(x, s->decay, x) - step, n);
 }
 
+INLINE void adamax_vector(const settings *s, float *w, const float *g, int64_t i, int64_t n)
+{
+    vf slope = vf_get(g + i, n), x = vf_get(w + i, n), m = vf_get(s->slot[0] + i, n);
+    vf u = vf_max(vf_get(s->slot[1] + i, n) * s->own[1], vf_max(slope, -slope));
+    m = vf_fma(slope - m, s->own[0], m);
+    vf_put(s->slot[0] + i, m, n);
+    vf_put(s->slot[1] + i, u, n);
+    vf step = vf_quotient(m * s->rate, s->own[3] * (u + s->own[2]));
+    vf_put(w + i, vf_fnma(x, s->decay, x) - step, n);
+}
+
+INLINE void adadelta_vector(const settings *s, float *w, const float *g, int64_t i, int64_t n)
+{
+    vf slope = vf_get(g + i, n), x = vf_get(w + i, n), d = vf_get(s->slot[1] + i, n);
+    vf a = vf_fma(s->own[0], vf_get(s->slot[0] + i, n), s->rest * (slope * slope));
+    vf step = vf_quick_sqrt(d + s->own[1]) * slope * vf_rsqrt(a + s->own[1]);
+    vf_put(s->slot[0] + i, a, n);
+    vf_put(s->slot[1] + i, vf_fma(s->own[0], d, s->rest * (step * step)), n);
+    vf_put(w + i, vf_fnma(x, s->decay, x) - s->rate * step, n);
+}
+
 INLINE void average_vector(vf momentum, vf rest, bool overwrites, float *w, float *average, int64_t i,
                            int64_t n)
 {
@@ -178,6 +199,26 @@ void ISO_SIMD(lion_f32)(int64_t n, void *w, void *const *slots, const void *g, c
     settings s = settings_of(hyper);
     s.slot[0] = slots[0];
 #define VECTOR(count) lion_vector(&s, w, g, i, count)
+    OVER_ALL(VECTOR);
+#undef VECTOR
+}
+
+void ISO_SIMD(adamax_f32)(int64_t n, void *w, void *const *slots, const void *g, const double *hyper)
+{
+    settings s = settings_of(hyper);
+    s.slot[0] = slots[0];
+    s.slot[1] = slots[1];
+#define VECTOR(count) adamax_vector(&s, w, g, i, count)
+    OVER_ALL(VECTOR);
+#undef VECTOR
+}
+
+void ISO_SIMD(adadelta_f32)(int64_t n, void *w, void *const *slots, const void *g, const double *hyper)
+{
+    settings s = settings_of(hyper);
+    s.slot[0] = slots[0];
+    s.slot[1] = slots[1];
+#define VECTOR(count) adadelta_vector(&s, w, g, i, count)
     OVER_ALL(VECTOR);
 #undef VECTOR
 }

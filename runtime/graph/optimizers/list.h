@@ -12,5 +12,8 @@ OPTIMIZER(adamw)
 OPTIMIZER(adagrad)
 OPTIMIZER(nadam)
 OPTIMIZER(lion)
+OPTIMIZER(adamax)
+OPTIMIZER(adadelta)
+OPTIMIZER(ftrl)
 // clang-format on
 #undef OPTIMIZER

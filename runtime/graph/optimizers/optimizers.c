@@ -163,10 +163,13 @@ static iso_status check_average(const iso_optimizer *optimizer)
 
 static iso_status check_settings(const iso_optimizer *optimizer, const iso_optimizer_rule *rule)
 {
-    for (int i = 0; rule->row.setting[i].name; i++)
-        if (!isfinite(optimizer->hyper[i]) || optimizer->hyper[i] < 0)
-            return iso_error(ISO_INVALID, "%s of %s is %g: it must be finite and not negative",
-                             rule->row.setting[i].name, rule->row.name, optimizer->hyper[i]);
+    const iso_setting *own = rule->row.setting;
+    for (int i = 0; own[i].name; i++) { /* the rule checks a setting whose default is negative */
+        bool negative = own[i].fallback < 0;
+        if (!isfinite(optimizer->hyper[i]) || (optimizer->hyper[i] < 0 && !negative))
+            return iso_error(ISO_INVALID, "%s of %s is %g: it must be finite%s", own[i].name, rule->row.name,
+                             optimizer->hyper[i], negative ? "" : " and not negative");
+    }
     return rule->check ? rule->check(optimizer) : ISO_OK;
 }
 

@@ -257,6 +257,9 @@ START_TEST(as_keras)
         {"wrappers", wrappers, iso_adam(), 0},
         {"chain_nadam", chain, iso_nadam(.accumulation = 2), 0},
         {"chain_lion", chain, iso_lion(), 0},
+        {"chain_adamax", chain, iso_adamax(), 0},
+        {"chain_adadelta", chain, iso_adadelta(), 0},
+        {"chain_ftrl", chain, iso_ftrl(), 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         check_case(&cases[i]);
