@@ -133,13 +133,11 @@ static const iso_argument table[] = {
     FLAG(swap_ema_weights, "swap-ema-weights",
          "with such averages: validation sees them instead of the weights (Keras's SwapEMAWeights)"),
     TEXT(class_weight, "class-weight", "C=W,...",
-         "weights by which the rows of classes count in training, besides their own weights: '0=1,1=3.5'; "
-         "classes that "
-         "are not named have 1"),
+         "weights by which the rows of classes count in training, besides their own: '0=1,1=3.5'; default: 1 "
+         "for each class"),
     NAMES(loss, "loss", "NAME", losses,
           "the loss that is minimized, perhaps with settings by Keras's names: 'huber(delta=0.5)'; default: "
-          "the "
-          "model's own"),
+          "the model's own"),
     NAMES(metrics, "metrics", "NAME,...", metrics,
           "the metrics that are reported, perhaps with settings by Keras's names, sets as 0+2: "
           "'accuracy,top_k(k=3)'; default: the model's own; none: no metrics"),

@@ -78,8 +78,8 @@ iso_status iso_train_options_check(iso_train_options *options);
  * 0.001). Keras's names and meaning. */
 iso_status iso_schedule_parse(const char *text, iso_schedule *schedule);
 
-/* Weights of classes from text, "0=1,1=3.5": weights [ISO_MAX_CLASS_WEIGHTS] up to the last class that is named, 1 for the
- * others. ISO_INVALID names what is wrong. Local. */
+/* Weights of classes from text, "0=1,1=3.5": weights [ISO_MAX_CLASS_WEIGHTS] up to the last class that is named, 1
+ * for the others. ISO_INVALID names what is wrong. Local. */
 iso_status iso_class_weights_parse(const char *text, double *weights, int *count);
 
 /* Reads --early-stopping, --reduce-lr-on-plateau and --tensorboard-options; Keras's names and meaning. */

@@ -48,7 +48,7 @@ const char *iso_text_get(const iso_text *text)
     return text->data ? text->data : "";
 }
 
-enum { LONGEST_NAME = 64, NEAREST = 3, LISTED = 32 };
+enum { LONGEST_NAME = 64, NEAREST = 3, LISTED = 48 };
 
 /* Levenshtein's distance between the first LONGEST_NAME characters of two names. */
 static int distance(const char *a, const char *b)

@@ -185,8 +185,8 @@ static bool check_returned(const objectives *all, const char *what, const char *
     return iso_graph_error(graph) == ISO_OK;
 }
 
-/* Losses of the whole batch have no value for each row, by which weights and masks are given. One number counts as the
- * value of each row, as in Keras. */
+/* Losses of the whole batch have no value for each row, by which weights and masks are given. One number counts as
+ * the value of each row, as in Keras. */
 static bool check_weighed(const objective *o, const iso_tensor *values)
 {
     const iso_shape *shape = iso_tensor_shape(values);

@@ -33,10 +33,11 @@ ISO_API iso_tensor *iso_mean_squared_logarithmic_error(iso_tensor *y_true, iso_t
 ISO_API iso_tensor *iso_log_cosh(iso_tensor *y_true, iso_tensor *y_pred);
 /* y_pred - y_true * log(y_pred + 1e-7). y_pred: expected counts, not negative */
 ISO_API iso_tensor *iso_poisson(iso_tensor *y_true, iso_tensor *y_pred);
-/* The negative cosine of the angle between y_true and y_pred along the last dimension, from -1 (the same direction) to
- * 1; 0 if one of them is 0 */
+/* The negative cosine of the angle between y_true and y_pred along the last dimension, from -1 (the same direction)
+ * to 1; 0 if one of them is 0 */
 ISO_API iso_tensor *iso_cosine_similarity(iso_tensor *y_true, iso_tensor *y_pred);
-/* max(1 - y_true * y_pred, 0), and its square. y_true: -1 or 1; if all targets of the batch are 0 or 1, 0 counts as -1 */
+/* max(1 - y_true * y_pred, 0), and its square. y_true: -1 or 1; if all targets of the batch are 0 or 1, 0 counts
+ * as -1 */
 ISO_API iso_tensor *iso_hinge(iso_tensor *y_true, iso_tensor *y_pred);
 ISO_API iso_tensor *iso_squared_hinge(iso_tensor *y_true, iso_tensor *y_pred);
 /* max(1 + max((1 - y_true) * y_pred) - sum(y_true * y_pred), 0) over the last dimension. y_true: 0 or 1, as y_pred */

@@ -114,10 +114,10 @@ typedef struct iso_compile_options {
     /* Each row has a weight for each of its positions, [batch, positions...]: all dimensions of the predictions
      * but the last. False: one for each row. With .sample_weights. */
     bool position_weights;
-    /* Keras's class_weight, of a model with one output: in iso_fit, not in evaluations, each row (each position, where
-     * positions have classes) counts with the weight of its class besides its own weight. class_weights[i] is that of
-     * class i; classes from n_class_weights on have 1. The class of a target that has several numbers is the index of
-     * the largest; of another one, that number, rounded. */
+    /* Keras's class_weight, of a model with one output: in iso_fit, not in evaluations, each row (each position,
+     * where positions have classes) counts with the weight of its class besides its own weight. class_weights[i]
+     * is that of class i; classes from n_class_weights on have 1. The class of a target that has several numbers
+     * is the index of the largest; of another one, that number, rounded. */
     const double *class_weights;
     int n_class_weights;
     /* The type and shape of a row of targets, for loss_function. dtype 0: float, in the output's shape. */
