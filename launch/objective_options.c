@@ -213,13 +213,15 @@ iso_status iso_loss_parse(const char *text, iso_output_options *output)
     const reading r = {"loss", text};
     char name[ISO_LONGEST_SETTING], own[8 * ISO_LONGEST_SETTING];
     const char *at = text;
+    iso_output_options read = *output;
     iso_status status = ISO_OK;
     ISO_TRY(take_name(&r, &at, name, own, sizeof own));
-    status = iso_loss_find(*at ? text : name, &output->loss);
+    status = iso_loss_find(*at ? text : name, &read.loss);
     if (status != ISO_OK)
         return iso_error_prefix(status, "--loss '%s': ", text);
-    iso_loss_reset_settings(output);
-    status = read_settings(&r, name, iso_loss_type_of(output->loss)->row.setting, own, output);
+    iso_loss_reset_settings(&read);
+    ISO_TRY(read_settings(&r, name, iso_loss_type_of(read.loss)->row.setting, own, &read));
+    *output = read;
 done:
     return status;
 }

@@ -273,6 +273,14 @@ static void add_table(iso_text *page, int which)
                            "Keras's function, whose "
                            "slope is 0.2. `gelu_tanh` is Keras's\n`gelu` with `approximate=True`; Keras's "
                            "files cannot hold it.\n");
+    if (which == LOSSES)
+        iso_text_add(
+            page,
+            "\nWithout `axis`, `dice` and `tversky` are one number for the whole global batch, as "
+            "in Keras: it depends on the size of the batch, not on the mesh. If all targets of a "
+            "batch are 0 or 1, `hinge` and `squared_hinge` take 0 as -1. Where `mape` or a hinge loss has no "
+            "derivative, its gradient is that of Keras on JAX; but that of `cosine_similarity` is "
+            "finite at predictions that are all 0, where Keras's is NaN.\n");
     if (which == METRICS)
         iso_text_add(
             page,
