@@ -12,13 +12,19 @@
 #include "runtime/graph/optimizers/rule.h"
 
 /* RULE(name, NAME): every rule that has a kernel. */
-#define ISO_RULES(RULE)                                                                                      \
-    RULE(sgd, SGD)                                                                                           \
-    RULE(rmsprop, RMSPROP)                                                                                   \
-    RULE(adam, ADAM)                                                                                         \
-    RULE(adagrad, ADAGRAD)                                                                                   \
-    RULE(nadam, NADAM) RULE(lion, LION) RULE(adamax, ADAMAX) RULE(adadelta, ADADELTA) RULE(ftrl, FTRL)       \
-        RULE(average, AVERAGE)
+// clang-format off
+#define ISO_RULES(RULE) \
+    RULE(sgd, SGD) \
+    RULE(rmsprop, RMSPROP) \
+    RULE(adam, ADAM) \
+    RULE(adagrad, ADAGRAD) \
+    RULE(nadam, NADAM) \
+    RULE(lion, LION) \
+    RULE(adamax, ADAMAX) \
+    RULE(adadelta, ADADELTA) \
+    RULE(ftrl, FTRL) \
+    RULE(average, AVERAGE)
+// clang-format on
 
 #define ISO_SGD_SETTINGS(T)                                                                                  \
     const T rate = (T)hyper[ISO_HYPER_RATE], decay = (T)hyper[ISO_HYPER_DECAY];                              \
