@@ -390,7 +390,8 @@ static void complete_parts(const writer *w, const iso_layer_record *layer, json_
         const iso_layer_record *part = layer->parts[i].record;
         json_t *object = json_object_get(config, layer->parts[i].argument),
                *own = json_object_get(object, "config");
-        json_object_set_new(own, "trainable", json_boolean(!part->frozen));
+        if (!iso_layer_type_find(part->type)->not_trainable)
+            json_object_set_new(own, "trainable", json_boolean(!part->frozen));
         json_object_set_new(own, "dtype", policy(w->graph, part->compute));
         note_package(object, part->type);
         complete_parts(w, part, own);
@@ -417,6 +418,9 @@ static iso_status describe_layer(const writer *w, int number, const char **type,
     else
         config = json_pack("{s: s, s: b, s: o}", "name", w->name[number], "trainable", trainable, "dtype",
                            policy(w->graph, compute_type(w, operation)));
+    const iso_layer_type *known = iso_layer_type_find(*type);
+    if (known && known->not_trainable)
+        json_object_del(config, "trainable");
     if (json_object_update(config, noted)) {
         json_decref(config);
         config = NULL;

@@ -120,7 +120,7 @@ static iso_status call_layer(iso_keras_network *net, const iso_keras_layer *l, c
     ISO_TRY(iso_keras_policy_begin(net, l->config, l->name));
     iso_keras_arguments_take(&arguments, "dtype");
     iso_keras_arguments_take(&arguments, "trainable");
-    iso_tensor *y = type->build(&arguments.config, in->tensor, in->count);
+    iso_tensor *y = iso_layer_type_build(type, &arguments.config, in->tensor, in->count);
     iso_policy_end(net->graph);
     ISO_TRY(iso_keras_graph_error(net));
     ISO_TRY(add_results(net, y, out));

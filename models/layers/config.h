@@ -56,7 +56,13 @@ typedef struct iso_layer_type {
     bool
         wraps; /* the layers in it have a setting `trainable` of their own; its own says nothing about them */
     iso_masks_rule masks;
+    bool not_trainable; /* Keras's class has no argument `trainable`, which files must not have then */
 } iso_layer_type;
+
+/* Builds a layer of this type, and regularizes its results by the argument activity_regularizer, which all classes of
+ * Keras have. */
+iso_tensor *iso_layer_type_build(const iso_layer_type *type, const iso_layer_config *config,
+                                 iso_tensor *const *x, int count);
 
 /* Every layer type (list.h). */
 int iso_layer_type_count(void);

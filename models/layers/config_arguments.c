@@ -191,8 +191,7 @@ iso_initializer iso_config_initializer(const iso_layer_config *config, const cha
 
 /* ---- regularizers ---- */
 
-/* The factors of a regularizer: L1, L2 or L1L2; 0: none. */
-static void read_penalty(const iso_layer_config *config, const char *key, double *l1, double *l2)
+void iso_config_penalty(const iso_layer_config *config, const char *key, double *l1, double *l2)
 {
     const iso_layer_config *object = config->object ? config->object(config, key) : NULL;
     const char *name = object ? object->type : config->text(config, key);
@@ -218,7 +217,7 @@ void iso_config_weight(const iso_layer_config *config, const char *what, iso_ini
     snprintf(key, sizeof key, "%s_initializer", what);
     *initializer = iso_config_initializer(config, key);
     snprintf(key, sizeof key, "%s_regularizer", what);
-    read_penalty(config, key, l1, l2);
+    iso_config_penalty(config, key, l1, l2);
 }
 
 /* ---- constraints ---- */

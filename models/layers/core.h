@@ -10,6 +10,15 @@
 extern "C" {
 #endif
 
+/* x itself, under a name of its own. */
+typedef struct iso_identity_options {
+    char begin_;
+    iso_tensor *x;
+    const char *name;
+} iso_identity_options;
+ISO_API iso_tensor *iso_identity_with(const iso_identity_options *options, size_t size);
+#define iso_identity(...) iso_identity_with(ISO_OPTIONS(iso_identity_options, __VA_ARGS__))
+
 /* y = x * scale + offset */
 typedef struct iso_rescaling_options {
     char begin_;

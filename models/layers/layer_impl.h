@@ -110,6 +110,8 @@ void iso_layer_note_part(iso_layer *layer, const char *argument, const char *att
                          const iso_layer_record *part);
 /* An initializer as the object that Keras writes. */
 void iso_layer_note_initializer(iso_layer *layer, const char *key, const iso_initializer *initializer);
+/* A regularizer as the object that Keras writes; null if both factors are 0. */
+void iso_layer_note_penalty(iso_layer *layer, const char *key, double l1, double l2);
 /* All of a weight: "<what>_initializer", "<what>_regularizer", and "<what>_constraint" if it has one. */
 void iso_layer_note_weight(iso_layer *layer, const iso_weight_form *form);
 /* An argument of the call, by name; returns it, so that items can be added to a list. */
@@ -186,6 +188,8 @@ int iso_config_choice(const iso_layer_config *config, const char *key, const cha
 iso_padding iso_config_padding(const iso_layer_config *config);
 /* ISO_INIT_DEFAULT if it is missing. */
 iso_initializer iso_config_initializer(const iso_layer_config *config, const char *key);
+/* The factors of a regularizer, L1, L2 or L1L2; 0: none. */
+void iso_config_penalty(const iso_layer_config *config, const char *key, double *l1, double *l2);
 /* Both for a weight: "<what>_initializer", "<what>_regularizer". */
 void iso_config_weight(const iso_layer_config *config, const char *what, iso_initializer *initializer,
                        double *l1, double *l2);

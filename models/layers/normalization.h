@@ -65,6 +65,16 @@ typedef struct iso_rms_norm_options {
 ISO_API iso_tensor *iso_rms_norm_with(const iso_rms_norm_options *options, size_t size);
 #define iso_rms_norm(...) iso_rms_norm_with(ISO_OPTIONS(iso_rms_norm_options, __VA_ARGS__))
 
+/* Divides x by its norm, sqrt(sum(x^2)), over the listed dimensions: x * min(1 / norm, 1e12). */
+typedef struct iso_unit_norm_options {
+    char begin_;
+    iso_tensor *x;
+    int axis[ISO_MAX_RANK], axis_count; /* axis_count 0: the last dimension (negative: from the end) */
+    const char *name;
+} iso_unit_norm_options;
+ISO_API iso_tensor *iso_unit_norm_with(const iso_unit_norm_options *options, size_t size);
+#define iso_unit_norm(...) iso_unit_norm_with(ISO_OPTIONS(iso_unit_norm_options, __VA_ARGS__))
+
 /* Normalises each row over groups of channels and all other dimensions (Wu and He 2018, arXiv 1803.08494).
  * Variables: gamma, beta: [c]. */
 typedef struct iso_group_norm_options {

@@ -36,7 +36,7 @@ void iso_layer_note_initializer(iso_layer *layer, const char *key, const iso_ini
     note_settings(&config, initializer, type);
 }
 
-static void note_penalty(iso_layer *layer, const char *key, double l1, double l2)
+void iso_layer_note_penalty(iso_layer *layer, const char *key, double l1, double l2)
 {
     const char *type = l1 > 0 && l2 > 0 ? "L1L2" : l1 > 0 ? "L1" : "L2";
     if (l1 <= 0 && l2 <= 0) {
@@ -85,7 +85,7 @@ void iso_layer_note_weight(iso_layer *layer, const iso_weight_form *form)
     snprintf(key, sizeof key, "%s_initializer", argument);
     iso_layer_note_initializer(layer, iso_graph_keep_text(layer->graph, key), &initializer);
     snprintf(key, sizeof key, "%s_regularizer", argument);
-    note_penalty(layer, iso_graph_keep_text(layer->graph, key), form->l1, form->l2);
+    iso_layer_note_penalty(layer, iso_graph_keep_text(layer->graph, key), form->l1, form->l2);
     snprintf(key, sizeof key, "%s_constraint", argument);
     if (form->constraint.kind != ISO_CONSTRAINT_NONE)
         note_constraint(layer, iso_graph_keep_text(layer->graph, key), &form->constraint);

@@ -1,4 +1,4 @@
-/* ZeroPadding2D, ZeroPadding3D, Cropping2D, Cropping3D: add zeros around images and volumes, remove their outer
+/* ZeroPadding1D, 2D, 3D and Cropping1D, 2D, 3D: add zeros around sequences, images and volumes, remove their outer
  * parts. */
 #include "models/layers/layer_impl.h"
 #include "models/layers/list.h"
@@ -12,10 +12,18 @@ typedef struct padding_kind {
     int64_t default_value;
 } padding_kind;
 
+static const padding_kind pad1d = {"ZeroPadding1D", "zero_padding1d", "padding", 1, 1};
 static const padding_kind pad2d = {"ZeroPadding2D", "zero_padding2d", "padding", 2, 1};
 static const padding_kind pad3d = {"ZeroPadding3D", "zero_padding3d", "padding", 3, 1};
+static const padding_kind crop1d = {"Cropping1D", "cropping1d", "cropping", 1, 1};
 static const padding_kind crop2d = {"Cropping2D", "cropping2d", "cropping", 2, 0};
 static const padding_kind crop3d = {"Cropping3D", "cropping3d", "cropping", 3, 1};
+
+/* By the number of dimensions between the batch and the channels. */
+static const char *const forms[] = {NULL, "[batch, steps, channels]", "[batch, height, width, channels]",
+                                    "[batch, depth, height, width, channels]"};
+static const char *const supported_sides[] = {NULL, "a number, or two", "a number, two, or two pairs",
+                                              "a number, three, or three pairs"};
 
 /* The sides in a config: one number for all, one for each dimension, or two for each; anything else is refused. */
 static void sides_of_config(const iso_layer_config *config, const padding_kind *kind,
@@ -26,8 +34,7 @@ static void sides_of_config(const iso_layer_config *config, const padding_kind *
     int count = iso_config_counts(config, kind->key, value, 2 * dims);
     bool fits = count == 0 || count == 1 || count == dims || count == 2 * dims;
     if (!fits)
-        iso_config_refuse(config, kind->key,
-                          dims == 2 ? "a number, two, or two pairs" : "a number, three, or three pairs");
+        iso_config_refuse(config, kind->key, supported_sides[dims]);
     if (!fits || count == 0)
         value[0] = kind->default_value;
     for (int i = 0; i < 2 * dims; i++)
@@ -50,10 +57,8 @@ static void sides_of(const padding_kind *kind, const int64_t (*given)[2], int64_
 static bool padding_begin(iso_layer *layer, iso_tensor **x, const padding_kind *kind, const char *name,
                           int64_t side[MOST_DIMS][2])
 {
-    const char *form =
-        kind->dims == 2 ? "[batch, height, width, channels]" : "[batch, depth, height, width, channels]";
     if (!iso_layer_begin_any(layer, x, kind->type, kind->base, name) ||
-        !iso_layer_check_rank(layer, *x, kind->dims + 2, form))
+        !iso_layer_check_rank(layer, *x, kind->dims + 2, forms[kind->dims]))
         return false;
     for (int i = 0; i < 2 * kind->dims; i++)
         if (side[i / 2][i % 2] < 0 || side[i / 2][i % 2] > INT32_MAX) {
@@ -66,10 +71,15 @@ static bool padding_begin(iso_layer *layer, iso_tensor **x, const padding_kind *
 
 static void padding_note(iso_layer *layer, const padding_kind *kind, int64_t side[MOST_DIMS][2])
 {
-    iso_layer sides = iso_layer_note_list(layer, kind->key);
-    for (int d = 0; d < kind->dims; d++)
+    iso_layer sides = *layer;
+    if (kind->dims == 1)
+        iso_layer_note_integers(layer, kind->key, side[0], 2);
+    else
+        sides = iso_layer_note_list(layer, kind->key);
+    for (int d = 0; kind->dims > 1 && d < kind->dims; d++)
         iso_layer_note_integers(&sides, NULL, side[d], 2);
-    iso_layer_note_text(layer, "data_format", "channels_last");
+    if (kind != &crop1d) /* Keras's Cropping1D has no such argument */
+        iso_layer_note_text(layer, "data_format", "channels_last");
 }
 
 static iso_tensor *pad(iso_tensor *x, const padding_kind *kind, int64_t side[MOST_DIMS][2], const char *name)
@@ -123,12 +133,16 @@ static iso_tensor *crop(iso_tensor *x, const padding_kind *kind, int64_t side[MO
         sides_of_config(config, &KIND, side);                                                                \
         return BUILD(x[0], &KIND, side, config->name);                                                       \
     }
+PADDING_LAYER(zero_padding1d, pad1d, padding, pad)
 PADDING_LAYER(zero_padding2d, pad2d, padding, pad)
 PADDING_LAYER(zero_padding3d, pad3d, padding, pad)
+PADDING_LAYER(cropping1d, crop1d, cropping, crop)
 PADDING_LAYER(cropping2d, crop2d, cropping, crop)
 PADDING_LAYER(cropping3d, crop3d, cropping, crop)
 
+const iso_layer_type iso_layer_zero_padding1d = {.keras = "ZeroPadding1D", .build = build_pad1d};
 const iso_layer_type iso_layer_zero_padding2d = {.keras = "ZeroPadding2D", .build = build_pad2d};
 const iso_layer_type iso_layer_zero_padding3d = {.keras = "ZeroPadding3D", .build = build_pad3d};
+const iso_layer_type iso_layer_cropping1d = {.keras = "Cropping1D", .build = build_crop1d};
 const iso_layer_type iso_layer_cropping2d = {.keras = "Cropping2D", .build = build_crop2d};
 const iso_layer_type iso_layer_cropping3d = {.keras = "Cropping3D", .build = build_crop3d};

@@ -41,6 +41,38 @@ typedef struct iso_permute_options {
 ISO_API iso_tensor *iso_permute_with(const iso_permute_options *options, size_t size);
 #define iso_permute(...) iso_permute_with(ISO_OPTIONS(iso_permute_options, __VA_ARGS__))
 
+/* Each row n times: [batch, features] -> [batch, n, features] */
+typedef struct iso_repeat_vector_options {
+    char begin_;
+    iso_tensor *x;
+    int64_t n;
+    const char *name;
+} iso_repeat_vector_options;
+ISO_API iso_tensor *iso_repeat_vector_with(const iso_repeat_vector_options *options, size_t size);
+#define iso_repeat_vector(...) iso_repeat_vector_with(ISO_OPTIONS(iso_repeat_vector_options, __VA_ARGS__))
+
+/* Zeros before and after sequences: [batch, steps, c] -> [batch, before + steps + after, c] */
+typedef struct iso_zero_padding1d_options {
+    char begin_;
+    iso_tensor *x;
+    int64_t padding;  /* 1, before and after */
+    int64_t sides[2]; /* {before, after} if they differ */
+    const char *name;
+} iso_zero_padding1d_options;
+ISO_API iso_tensor *iso_zero_padding1d_with(const iso_zero_padding1d_options *options, size_t size);
+#define iso_zero_padding1d(...) iso_zero_padding1d_with(ISO_OPTIONS(iso_zero_padding1d_options, __VA_ARGS__))
+
+/* Removes the first and last steps of sequences. */
+typedef struct iso_cropping1d_options {
+    char begin_;
+    iso_tensor *x;
+    int64_t cropping; /* 1, before and after */
+    int64_t sides[2]; /* {before, after} if they differ */
+    const char *name;
+} iso_cropping1d_options;
+ISO_API iso_tensor *iso_cropping1d_with(const iso_cropping1d_options *options, size_t size);
+#define iso_cropping1d(...) iso_cropping1d_with(ISO_OPTIONS(iso_cropping1d_options, __VA_ARGS__))
+
 /* Zeros around images: [batch, h, w, c] -> [batch, top + h + bottom, left + w + right, c] */
 typedef struct iso_zero_padding2d_options {
     char begin_;
@@ -63,6 +95,17 @@ typedef struct iso_cropping2d_options {
 ISO_API iso_tensor *iso_cropping2d_with(const iso_cropping2d_options *options, size_t size);
 #define iso_cropping2d(...) iso_cropping2d_with(ISO_OPTIONS(iso_cropping2d_options, __VA_ARGS__))
 
+/* The middle of images: [batch, h, w, c] -> [batch, height, width, c], from row (h - height) / 2 and column
+ * (w - width) / 2 on, rounded down. */
+typedef struct iso_center_crop_options {
+    char begin_;
+    iso_tensor *x;
+    int64_t height, width;
+    const char *name;
+} iso_center_crop_options;
+ISO_API iso_tensor *iso_center_crop_with(const iso_center_crop_options *options, size_t size);
+#define iso_center_crop(...) iso_center_crop_with(ISO_OPTIONS(iso_center_crop_options, __VA_ARGS__))
+
 /* Zeros around volumes: [batch, d, h, w, c] -> [batch, front + d + back, top + h + bottom, left + w + right, c] */
 typedef struct iso_zero_padding3d_options {
     char begin_;
@@ -84,6 +127,16 @@ typedef struct iso_cropping3d_options {
 } iso_cropping3d_options;
 ISO_API iso_tensor *iso_cropping3d_with(const iso_cropping3d_options *options, size_t size);
 #define iso_cropping3d(...) iso_cropping3d_with(ISO_OPTIONS(iso_cropping3d_options, __VA_ARGS__))
+
+/* Repeats each step: [batch, steps, c] -> [batch, steps * size, c] */
+typedef struct iso_up_sampling1d_options {
+    char begin_;
+    iso_tensor *x;
+    int64_t size; /* 2 */
+    const char *name;
+} iso_up_sampling1d_options;
+ISO_API iso_tensor *iso_up_sampling1d_with(const iso_up_sampling1d_options *options, size_t size);
+#define iso_up_sampling1d(...) iso_up_sampling1d_with(ISO_OPTIONS(iso_up_sampling1d_options, __VA_ARGS__))
 
 /* Enlarges images: [batch, h, w, c] -> [batch, h * size, w * size, c]. Elements are repeated, or interpolated
  * linearly (pixel centres aligned; outside the outermost centres the value of the edge). */

@@ -79,6 +79,8 @@ static const struct {
     {"linear", "models/layers/rotary_embedding.c"}, /* the kind of scaling of KerasHub's RotaryEmbedding */
     {"linear", "models/huggingface/rotary.c"},      /* the same of transformers */
     {"linear", "runtime/graph/optimizers/ftrl.c"},  /* a slot */
+    {"identity", "models/layers/identity.c"},       /* the layer of that name */
+    {"Identity", "models/layers/identity.c"},
 #define FILE_OF_KERAS(name)                                                                                  \
     {                                                                                                        \
         name, "runtime/train/state_dict.c"                                                                   \

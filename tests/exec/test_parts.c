@@ -22,12 +22,22 @@ static int cut; /* parts so far that were neither whole nor empty */
 
 /* ---- a case ---- */
 
+/* The result of a layer; NULL: it has a name of its own, or the layer returns its input. */
+static iso_tensor *result_of(const trial *t, int number)
+{
+    const iso_layer_record *layer = iso_graph_layer(t->net.graph, number);
+    const char *name = iso_tensor_name(layer->output);
+    const size_t length = strlen(layer->name);
+    const bool own = strncmp(name, layer->name, length) == 0 && strcmp(name + length, "/output") == 0;
+    return own ? layer->output : NULL;
+}
+
 static void random_layouts(dice *d, int axes, trial *t)
 {
     char text[256];
     for (int l = 0; l < iso_graph_layer_count(t->net.graph); l++) {
-        iso_tensor *output = iso_graph_layer(t->net.graph, l)->output;
-        if (throw_dice(d, 2) == 0 || !strstr(iso_tensor_name(output), "/output"))
+        iso_tensor *output = result_of(t, l);
+        if (throw_dice(d, 2) == 0 || !output)
             continue;
         random_layout(d, axes, iso_tensor_shape(output)->rank, text, sizeof text);
         trial_layout(t, iso_tensor_name(output), text);
@@ -47,8 +57,8 @@ static int choose_outputs(dice *d, const trial *t, iso_tensor **outputs)
 {
     int count = 0;
     for (int l = 0; l < iso_graph_layer_count(t->net.graph) && count < MOST_OUTPUTS; l++) {
-        iso_tensor *output = iso_graph_layer(t->net.graph, l)->output;
-        if (iso_tensor_shape(output)->rank > 0 && throw_dice(d, 3))
+        iso_tensor *output = result_of(t, l);
+        if (output && iso_tensor_shape(output)->rank > 0 && throw_dice(d, 3))
             outputs[count++] = output;
     }
     return count;

@@ -86,6 +86,19 @@ ARGUMENTS = {
     "LayerScale": dict(init_values=None, projection_dim=None),
     "StochasticDepth": dict(drop_path_rate=None),
     "CustomScaleLayer": dict(scale=None),
+    "Identity": dict(),
+    "RepeatVector": dict(n=None),
+    "ZeroPadding1D": dict(padding=1),
+    "Cropping1D": dict(cropping=(1, 1)),
+    "UpSampling1D": dict(size=2),
+    "CenterCrop": dict(height=None, width=None),
+    "UnitNormalization": dict(axis=-1),
+    "ActivityRegularization": dict(l1=0.0, l2=0.0),
+    "SpatialDropout1D": dict(rate=None),
+    "SpatialDropout2D": dict(rate=None),
+    "SpatialDropout3D": dict(rate=None),
+    "GaussianDropout": dict(rate=None),
+    "AlphaDropout": dict(rate=None),
     "Flatten": dict(),
     "Reshape": dict(target_shape=None),
     "Dense": dict(units=None, use_bias=True, activation="linear"),
@@ -864,6 +877,28 @@ def volumes(case):
              size=size if isinstance(size, tuple) else (size,) * 3)
 
 
+def small_layers(case):
+    case("identity/rank3", "Identity", (2, 3, 4))
+    case("repeat_vector/three", "RepeatVector", (2, 5), n=3)
+    case("repeat_vector/once", "RepeatVector", (2, 5), n=1)
+    for name, sides in (("one", 1), ("sides", (2, 0)), ("none", (0, 0))):
+        case(f"zero_padding1d/{name}", "ZeroPadding1D", (2, 5, 3), padding=sides)
+        case(f"cropping1d/{name}", "Cropping1D", (2, 5, 3), cropping=sides)
+    case("up_sampling1d/two", "UpSampling1D", (2, 4, 3))
+    case("up_sampling1d/three", "UpSampling1D", (2, 1, 3), size=3)
+    for height, width in ((3, 4), (4, 3), (6, 7), (1, 1)):
+        case(f"center_crop/{height}x{width}", "CenterCrop", (2, 6, 7, 2), height=height, width=width)
+    case("unit_norm/rank2", "UnitNormalization", (4, 7))
+    case("unit_norm/axis1", "UnitNormalization", (2, 3, 4), axis=1)
+    case("unit_norm/axes", "UnitNormalization", (2, 3, 4, 5), axis=(1, -1))
+    case("activity_regularization/both", "ActivityRegularization", (3, 5), l1=0.1, l2=0.2)
+    case("spatial_dropout/inference1d", "SpatialDropout1D", (2, 3, 4), rate=0.5)
+    case("spatial_dropout/inference2d", "SpatialDropout2D", (2, 3, 2, 4), rate=0.5)
+    case("spatial_dropout/inference3d", "SpatialDropout3D", (2, 3, 2, 2, 4), rate=0.5)
+    case("gaussian_dropout/inference", "GaussianDropout", (3, 5), rate=0.5)
+    case("alpha_dropout/inference", "AlphaDropout", (3, 5), rate=0.5)
+
+
 FILES = {
     "layers.h5": (simple, dense, conv2d, batch_norm, layer_norm, activations,
                   pooling, merging),
@@ -875,6 +910,7 @@ FILES = {
     "layers_recurrent.h5": (recurrent, bidirectional, time_distributed, masking),
     "layers_transpose.h5": (transposed_convolutions,),
     "layers_volumes.h5": (volumes,),
+    "layers_further.h5": (small_layers,),
     "layers_applications.h5": (normalization, of_applications),
 }
 if __name__ == "__main__":

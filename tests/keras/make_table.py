@@ -607,6 +607,28 @@ def normalization():
     return keras.Model(x, L.Dense(2)(L.Flatten()(L.Concatenate()(y))))
 
 
+@model(lambda: O.SGD(0.05))
+def small_layers():
+    """Layers without weights, and penalties for what layers put out."""
+    x, image = x_of((6, 4), "x"), x_of((5, 6, 2), "image")
+    y = L.Identity(name="same")(L.Dense(3, activity_regularizer=R.L2(0.1))(x))
+    y = L.UpSampling1D()(L.Cropping1D((1, 2))(L.ZeroPadding1D((0, 1))(L.ZeroPadding1D()(y))))
+    y = L.UnitNormalization()(L.Conv1D(3, 2, strides=2, activity_regularizer="l1")(y))
+    y = L.LSTM(3, return_state=True, activity_regularizer=R.L1L2(0.02, 0.03))(y)[1]
+    y = L.UnitNormalization(axis=(1, 2))(L.RepeatVector(3)(L.ActivityRegularization(0.01, 0.02)(y)))
+    z = L.CenterCrop(4, 3)(L.Conv2D(3, 2, padding="same", activity_regularizer=R.L1(0.05))(image))
+    z = L.UpSampling1D(3)(L.Reshape((4, 9))(z))
+    return keras.Model([x, image], L.Dense(2)(L.Concatenate()([L.Flatten()(y), L.Flatten()(z)])))
+
+
+@model(train=False)
+def dropped_channels():
+    x, z, v = x_of((3, 4), "x"), x_of((3, 2, 4), "z"), x_of((2, 2, 2, 3), "v")
+    y = [L.SpatialDropout1D(0.3)(x), L.SpatialDropout2D(0.2)(z), L.SpatialDropout3D(0.1)(v), L.GaussianDropout(0.4)(x),
+         L.AlphaDropout(0.3)(x), L.AlphaDropout(0.2, noise_shape=(None, 1, 4))(x)]
+    return keras.Model([x, z, v], L.Dense(2)(L.Concatenate()([L.Flatten()(each) for each in y])))
+
+
 @model(lambda: O.Adam(0.01))
 def of_applications():
     """The layers that keras.applications defines for itself."""

@@ -109,8 +109,11 @@ START_TEST(arguments)
          "kernel_constraint is {\"class_name\": \"Round\", \"config\": {}}; supported: MaxNorm, NonNeg"},
         {SEQUENTIAL(LAYER("Conv2DTranspose", CONV ", \"groups\": 2")),
          "layers[1] (Conv2DTranspose 'l'): groups is 2: this argument is not supported (null has no effect)"},
-        {SEQUENTIAL(LAYER("Conv2D", CONV ", \"activity_regularizer\": \"l2\"")),
-         "activity_regularizer is \"l2\""},
+        {SEQUENTIAL(LAYER("Conv2D", CONV ", \"activity_regularizer\": \"orthogonal\"")),
+         "activity_regularizer is \"orthogonal\"; supported: L1, L2, L1L2"},
+        {SEQUENTIAL(LAYER("Conv2D", CONV ", \"activity_regularizer\": {\"class_name\": \"L1\", "
+                                         "\"config\": {\"l1\": -0.5}}")),
+         "layer 'l' (Conv2D): the l1 of its activity is -0.5, the l2 0: they must not be negative"},
         {SEQUENTIAL(LAYER("Conv2D", CONV ", \"activation\": \"sine\"")),
          "activation is \"sine\"; supported: 'linear', "},
         {SEQUENTIAL(LAYER("Conv2D",

@@ -267,6 +267,12 @@ START_TEST(shapes)
     check_shape(iso_global_average_pooling3d(v, .keep_dims = true), ISO_SHAPE(ISO_BATCH, 1, 1, 1, 3));
     check_shape(iso_zero_padding3d(v), ISO_SHAPE(ISO_BATCH, 6, 10, 8, 3));
     check_shape(iso_cropping3d(v), ISO_SHAPE(ISO_BATCH, 2, 6, 4, 3));
+    check_shape(iso_zero_padding1d(steps, .sides = {2, 1}), ISO_SHAPE(ISO_BATCH, 6, 2));
+    check_shape(iso_zero_padding1d(steps), ISO_SHAPE(ISO_BATCH, 5, 2));
+    check_shape(iso_cropping1d(steps), ISO_SHAPE(ISO_BATCH, 1, 2));
+    check_shape(iso_up_sampling1d(steps), ISO_SHAPE(ISO_BATCH, 6, 2));
+    check_shape(iso_repeat_vector(iso_flatten(steps), 4), ISO_SHAPE(ISO_BATCH, 4, 6));
+    check_shape(iso_center_crop(x, 5, 2), ISO_SHAPE(ISO_BATCH, 5, 2, 3));
     check_shape(iso_cropping3d(v, ISO_ZERO), ISO_SHAPE(ISO_BATCH, 4, 8, 6, 3));
     check_shape(iso_cropping3d(v, .sides = {{0, 1}, {2, 3}, {1, 0}}), ISO_SHAPE(ISO_BATCH, 3, 3, 5, 3));
     check_shape(iso_up_sampling3d(v, .size_dhw = {3, 1, 2}), ISO_SHAPE(ISO_BATCH, 12, 8, 12, 3));
@@ -533,6 +539,38 @@ START_TEST(errors_name_the_layer)
     check_refused("'cropping3d'", "2 and 2 of 4");
     iso_up_sampling3d(volume(), .size_dhw = {2, 2, -1});
     check_refused("'up_sampling3d'", "2 x 2 x -1");
+    iso_zero_padding1d(steps(), .sides = {1, -2});
+    check_refused("'zero_padding1d'", "padding of a side is -2");
+    iso_cropping1d(steps(), 2);
+    check_refused("'cropping1d'", "2 and 2 of 4");
+    iso_cropping1d(image());
+    check_refused("'cropping1d'", "it must be [batch, steps, channels]");
+    iso_up_sampling1d(steps(), -1);
+    check_refused("'up_sampling1d'", "size is -1");
+    iso_repeat_vector(iso_flatten(steps()), 0);
+    check_refused("'repeat_vector'", "n is 0");
+    iso_repeat_vector(steps(), 2);
+    check_refused("'repeat_vector'", "it must be [batch, features]");
+    iso_center_crop(image(), 9, 2);
+    check_refused("'center_crop'", "8 x 6 elements are smaller than height 9, width 2");
+    iso_center_crop(image(), 4, 0);
+    check_refused("'center_crop'", "width 0");
+    iso_unit_norm(image(), .axis = {0}, .axis_count = 1);
+    check_refused("'unit_normalization'", "axis 0 is out of range, is the batch");
+    iso_spatial_dropout1d(steps(), 1);
+    check_refused("'spatial_dropout1d'", "rate is 1");
+    iso_spatial_dropout3d(image(), 0.5);
+    check_refused("'spatial_dropout3d'", "[batch, depth, height, width, channels]");
+    iso_gaussian_dropout(image(), -0.1);
+    check_refused("'gaussian_dropout'", "rate is -0.1");
+    iso_alpha_dropout(image(), NAN);
+    check_refused("'alpha_dropout'", "rate is nan");
+    iso_activity_regularization(image(), -1, .name = "a");
+    check_refused("'a' (ActivityRegularization)", "the l1 of its activity is -1");
+    iso_regularize_activity(iso_dense(image(), 2), .l2 = -3);
+    check_refused("'dense'", "the l2 -3");
+    iso_regularize_activity(iso_relu(image()), 1);
+    check_refused("iso_regularize_activity: ", "is not the result of a layer");
     iso_conv1d_transpose(image(), 4, 3);
     check_refused("'conv1d_transpose'", "[batch, steps, channels]");
     iso_zero_padding2d(image(), .sides = {{1, -2}, {0, 0}});
@@ -744,6 +782,21 @@ START_TEST(normalization_has_variables)
 }
 END_TEST
 
+/* What layers with random numbers give is of the type of their inputs. */
+START_TEST(random_numbers_in_mixed_bfloat16)
+{
+    begin();
+    iso_graph_set_precision(graph, ISO_BF16);
+    iso_tensor *x = iso_dropout(image(), 0.5, .noise_shape = ISO_SHAPE(ISO_BATCH, 1, 1, 1));
+    x = iso_gaussian_dropout(iso_spatial_dropout2d(x, 0.5), 0.5);
+    x = iso_alpha_dropout(x, 0.5, .noise_shape = ISO_SHAPE(ISO_BATCH, 8, 6, 1));
+    check_shape(iso_regularize_activity(x, 0.1, 0.1), ISO_SHAPE(ISO_BATCH, 8, 6, 3));
+    ck_assert_int_eq(iso_tensor_dtype(x), ISO_BF16);
+    ck_assert_int_eq(iso_tensor_dtype(iso_graph_losses(graph)), ISO_F32);
+    end();
+}
+END_TEST
+
 /* The first error stays; what follows does nothing and does not crash. */
 START_TEST(a_broken_graph_goes_on)
 {
@@ -890,8 +943,8 @@ int main(void)
 {
     return RUN_TESTS("layers", 0, names_are_keras, normalization_has_variables, attention_is_keras,
                      arguments_are_noted, attention_masks, masks, shapes, layers_of_parts, parts_are_shared,
-                     parts_are_frozen, errors_name_the_layer, a_broken_graph_goes_on,
-                     every_type_is_documented, builtin_models_have_the_guides_parameters,
-                     summary_is_keras_table, summary_tells_what_is_trained,
-                     summary_of_several_inputs_tells_connections);
+                     parts_are_frozen, errors_name_the_layer, random_numbers_in_mixed_bfloat16,
+                     a_broken_graph_goes_on, every_type_is_documented,
+                     builtin_models_have_the_guides_parameters, summary_is_keras_table,
+                     summary_tells_what_is_trained, summary_of_several_inputs_tells_connections);
 }

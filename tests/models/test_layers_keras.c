@@ -294,6 +294,7 @@ static const char *const files[] = {"layers.h5",
                                     "layers_recurrent.h5",
                                     "layers_transpose.h5",
                                     "layers_volumes.h5",
+                                    "layers_further.h5",
                                     "layers_applications.h5"};
 enum { FILES = sizeof files / sizeof files[0] };
 
@@ -426,9 +427,49 @@ START_TEST(parts_are_dropped_whole)
         iso_dropout(x, 0.4, .noise_shape = ISO_SHAPE(ISO_BATCH, 1, ISO_BATCH), .name = "c");
     check_dropped(&p, x, channels, "c", channel);
     probe_check_gradients(&p, channels);
+    check_dropped(&p, x, iso_spatial_dropout1d(x, 0.4, .name = "whole"), "whole", channel);
     p.in->training = false;
     interpreter_set(p.in, x, probe_values(&p, x));
     check_near("in inference", probe_evaluate(&p, channels), probe_values(&p, x), ELEMENTS, 0);
+    probe_end(&p);
+}
+END_TEST
+
+/* Mean and standard deviation of `count` numbers. */
+static void check_moments(const char *what, const double *x, int count, double mean, double deviation)
+{
+    double sum = 0, squares = 0;
+    for (int i = 0; i < count; i++)
+        sum += x[i];
+    sum /= count;
+    for (int i = 0; i < count; i++)
+        squares += (x[i] - sum) * (x[i] - sum);
+    squares = sqrt(squares / count);
+    check_near(what, &sum, &mean, 1, 0.03);
+    check_near(what, &squares, &deviation, 1, 0.03);
+}
+
+/* Of ones: Keras's formulas for AlphaDropout and GaussianDropout give numbers of known moments. */
+START_TEST(random_layers_have_keras_moments)
+{
+    enum { MANY = 20000 };
+    const double rate = 0.3, low = -1.7580993408473766, a = 1 / sqrt(0.7 * (1 + 0.3 * low * low));
+    probe p;
+    probe_begin(&p, MANY / 10, ISO_F64);
+    p.in->training = true;
+    iso_graph_set_seed(p.graph, 5);
+    iso_tensor *x = probe_input(&p, "x", ISO_SHAPE(10)), *one = iso_affine(x, 0, 1);
+    check_moments("gaussian", probe_evaluate(&p, iso_gaussian_dropout(one, rate)), MANY, 1, sqrt(0.3 / 0.7));
+    iso_tensor *y = iso_alpha_dropout(one, rate);
+    const double kept = a - a * low * rate, dropped = a * low - a * low * rate,
+                 mean = 0.7 * kept + 0.3 * dropped;
+    check_moments("alpha", probe_evaluate(&p, y), MANY, mean, sqrt(0.21) * (kept - dropped));
+    double *got = probe_evaluate(&p, y);
+    for (int i = 0; i < MANY; i++)
+        check_near("alpha", &got[i], got[i] > 0 ? &kept : &dropped, 1, 1e-12);
+    got = probe_evaluate(&p, iso_alpha_dropout(one, rate, .noise_shape = ISO_SHAPE(ISO_BATCH, 1)));
+    for (int i = 0; i < MANY; i++)
+        ck_assert(got[i] == got[i / 10 * 10]);
     probe_end(&p);
 }
 END_TEST
@@ -440,6 +481,6 @@ int main(void)
         return iso_finish(ctx, status);
     int failed = RUN_TESTS("layers against Keras", 0, every_type_has_a_case, every_activation_has_a_case,
                            gradients_of_activations_are_finite_differences, parts_are_dropped_whole,
-                           in_float64, in_float32);
+                           random_layers_have_keras_moments, in_float64, in_float32);
     return iso_finish(ctx, ISO_OK) || failed;
 }

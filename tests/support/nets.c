@@ -312,6 +312,24 @@ static void language(net *n)
     classify(n, iso_dense(iso_flatten(x, .name = "flat"), 4, .name = "d"), NULL);
 }
 
+/* Layers without weights, penalties for what layers put out, random numbers of every kind. */
+static void further(net *n)
+{
+    iso_tensor *x = numbers(n, "x", ISO_SHAPE(7, 6, 3));
+    x = iso_center_crop(iso_conv2d(x, 5, 2, .name = "c"), 5, 4, .name = "middle");
+    x = iso_spatial_dropout2d(iso_identity(x, .name = "same"), 0.2, .name = "channels");
+    x = iso_regularize_activity(iso_dense(x, 4, .name = "narrow"), .l1 = 1e-2, .l2 = 2e-2);
+    x = iso_unit_norm(iso_reshape(x, ISO_SHAPE(10, 8), .name = "rows"), .axis = {1}, .axis_count = 1,
+                      .name = "unit");
+    x = iso_up_sampling1d(iso_cropping1d(x, .name = "less"), 2, .name = "more");
+    x = iso_conv1d(iso_zero_padding1d(x, .sides = {1, 2}, .name = "zeros"), 3, 3, .strides = 2,
+                   .name = "steps");
+    x = iso_spatial_dropout1d(iso_gaussian_dropout(x, 0.1, .name = "factors"), 0.2, .name = "whole");
+    x = iso_alpha_dropout(iso_activity_regularization(x, 1e-2, 1e-2, .name = "all"), 0.2, .name = "low");
+    x = iso_repeat_vector(iso_dense(iso_flatten(x, .name = "flat"), 5, .name = "row"), 3, .name = "three");
+    classify(n, iso_dense(iso_flatten(x, .name = "again"), 4, .name = "d"), NULL);
+}
+
 /* Recurrences: of a sequence, of what it gave from its last state, backwards, and of one step. */
 static void recurrent(net *n)
 {
@@ -440,6 +458,7 @@ const net_kind net_kinds[] = {{"mlp", mlp},
                               {"sequence", sequence},
                               {"heads", heads},
                               {"language", language},
+                              {"further", further},
                               {"recurrent", recurrent},
                               {"wrappers", wrappers},
                               {"keys", keys},
