@@ -68,14 +68,24 @@ static iso_tensor *concatenate(const mask_call *c)
     return iso_concat(c->node->inputs.tensor, c->node->inputs.count, (int)json_integer_value(axis));
 }
 
+/* Of the mask that Attention passes on. */
+static iso_tensor *convert_to_tensor(const mask_call *c)
+{
+    return iso_tensor_dtype(c->x) == ISO_BOOL ? c->x : NULL;
+}
+
 /* The functions return NULL if the operation has other arguments than Keras gives it for a mask. */
 static const struct {
     const char *type;     /* the class in keras.src.ops */
     int tensors, numbers; /* tensors 0: any number of them */
     iso_tensor *(*make)(const mask_call *call);
-} operations[] = {{"NotEqual", 1, 1, not_equal},     {"Any", 1, 0, any},
-                  {"LogicalOr", 2, 0, logical_or},   {"ExpandDims", 1, 0, expand_dims},
-                  {"OnesLike", 1, 0, ones_like},     {"ZerosLike", 1, 0, zeros_like},
+} operations[] = {{"NotEqual", 1, 1, not_equal},
+                  {"Any", 1, 0, any},
+                  {"LogicalOr", 2, 0, logical_or},
+                  {"ExpandDims", 1, 0, expand_dims},
+                  {"OnesLike", 1, 0, ones_like},
+                  {"ZerosLike", 1, 0, zeros_like},
+                  {"ConvertToTensor", 1, 0, convert_to_tensor},
                   {"Concatenate", 0, 0, concatenate}};
 enum { OPERATIONS = sizeof operations / sizeof operations[0] };
 

@@ -97,6 +97,60 @@ static iso_tensor *log_sigmoid(iso_tensor *x)
     return iso_negate(iso_softplus(iso_negate(x)));
 }
 
+static iso_tensor *number_of(iso_tensor *x, double value)
+{
+    return iso_number(iso_tensor_graph(x), iso_tensor_dtype(x), value);
+}
+
+/* Barron 2017, arXiv 1704.07483, with alpha 1 */
+static iso_tensor *celu(iso_tensor *x)
+{
+    return iso_elu(x, 1);
+}
+
+static iso_tensor *hard_shrink(iso_tensor *x)
+{
+    return iso_where(iso_greater(iso_abs(x), number_of(x, 0.5)), x, number_of(x, 0));
+}
+
+static iso_tensor *clipped(iso_tensor *x, double limit)
+{
+    return iso_minimum(iso_maximum(x, number_of(x, -limit)), number_of(x, limit));
+}
+
+static iso_tensor *hard_tanh(iso_tensor *x)
+{
+    return clipped(x, 1);
+}
+
+static iso_tensor *soft_shrink(iso_tensor *x)
+{
+    return iso_subtract(x, clipped(x, 0.5));
+}
+
+static iso_tensor *sparse_plus(iso_tensor *x)
+{
+    iso_tensor *between = iso_affine(iso_square(iso_affine(x, 1, 1)), 0.25, 0);
+    iso_tensor *y = iso_where(iso_greater_equal(x, number_of(x, 1)), x, between);
+    return iso_where(iso_less_equal(x, number_of(x, -1)), number_of(x, 0), y);
+}
+
+static iso_tensor *sparse_sigmoid(iso_tensor *x)
+{
+    return iso_affine(iso_clipped_relu(iso_affine(x, 1, 1), 2), 0.5, 0);
+}
+
+/* Barron 2021, arXiv 2112.11687, with b = 4 */
+static iso_tensor *squareplus(iso_tensor *x)
+{
+    return iso_affine(iso_add(x, iso_sqrt(iso_affine(iso_square(x), 1, 4))), 0.5, 0);
+}
+
+static iso_tensor *tanh_shrink(iso_tensor *x)
+{
+    return iso_subtract(x, iso_tanh(x));
+}
+
 /* ---- rows ---- */
 
 #define NUMBER(member, value)                                                                                \
@@ -132,6 +186,14 @@ const iso_descriptor *const iso_activations[] = {
     [ISO_MISH] = ROW("mish", .of = mish),
     [ISO_LOG_SOFTMAX] = ROW("log_softmax", .of = log_softmax),
     [ISO_LOG_SIGMOID] = ROW("log_sigmoid", .of = log_sigmoid),
+    [ISO_CELU] = ROW("celu", .of = celu),
+    [ISO_HARD_SHRINK] = ROW("hard_shrink", .of = hard_shrink),
+    [ISO_HARD_TANH] = ROW("hard_tanh", .of = hard_tanh),
+    [ISO_SOFT_SHRINK] = ROW("soft_shrink", .of = soft_shrink),
+    [ISO_SPARSE_PLUS] = ROW("sparse_plus", .of = sparse_plus),
+    [ISO_SPARSE_SIGMOID] = ROW("sparse_sigmoid", .of = sparse_sigmoid),
+    [ISO_SQUAREPLUS] = ROW("squareplus", .of = squareplus),
+    [ISO_TANH_SHRINK] = ROW("tanh_shrink", .of = tanh_shrink),
     NULL,
 };
 // clang-format on

@@ -27,11 +27,19 @@ typedef enum iso_activation_kind {
     ISO_SELU,
     ISO_SOFTSIGN,
     ISO_EXPONENTIAL,
-    ISO_HARD_SIGMOID, /* relu6(x + 3) / 6 */
-    ISO_HARD_SILU,    /* x hard_sigmoid(x) */
-    ISO_MISH,         /* x tanh(softplus(x)) */
-    ISO_LOG_SOFTMAX,  /* over the last dimension */
-    ISO_LOG_SIGMOID,  /* log(sigmoid(x)) */
+    ISO_HARD_SIGMOID,   /* relu6(x + 3) / 6 */
+    ISO_HARD_SILU,      /* x hard_sigmoid(x) */
+    ISO_MISH,           /* x tanh(softplus(x)) */
+    ISO_LOG_SOFTMAX,    /* over the last dimension */
+    ISO_LOG_SIGMOID,    /* log(sigmoid(x)) */
+    ISO_CELU,           /* elu with slope 1 at 0 */
+    ISO_HARD_SHRINK,    /* x where |x| > 1/2, else 0 */
+    ISO_HARD_TANH,      /* x, at least -1 and at most 1 */
+    ISO_SOFT_SHRINK,    /* x moved by 1/2 towards 0, where |x| > 1/2, else 0 */
+    ISO_SPARSE_PLUS,    /* 0 up to -1, x from 1 on, (x + 1)^2 / 4 between */
+    ISO_SPARSE_SIGMOID, /* 0 up to -1, 1 from 1 on, (x + 1) / 2 between */
+    ISO_SQUAREPLUS,     /* (x + sqrt(x^2 + 4)) / 2 */
+    ISO_TANH_SHRINK,    /* x - tanh(x) */
 } iso_activation_kind;
 
 /* The settings of activations; 0: the default of the activation. */

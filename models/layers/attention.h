@@ -99,6 +99,44 @@ ISO_API iso_tensor *iso_grouped_query_attention_with(const iso_grouped_query_att
 #define iso_grouped_query_attention(...)                                                                     \
     iso_grouped_query_attention_with(ISO_OPTIONS(iso_grouped_query_attention_options, __VA_ARGS__))
 
+/* Keras's Attention, without kernels: x: queries [batch, t, d], value: [batch, s, v], key: [batch, s, d] or NULL (value)
+ * -> [batch, t, v], the sums of the values by softmax(scores). Scores are query key', times the variable scale (a
+ * number, 1 at first) with use_scale; with concat concat_score_weight sum(tanh(scale (query + key))), which stores
+ * [batch, t, s, d]. Values that the mask of `value` leaves out get no weight; where that of the queries is false, the
+ * result is 0. */
+typedef struct iso_dot_attention_options {
+    char begin_;
+    iso_tensor *x;
+    iso_tensor *value;
+    iso_tensor *key;
+    bool use_scale;
+    bool concat;         /* Keras's score_mode="concat" */
+    double dropout;      /* of the weights, in training functions; 0 <= dropout < 1 */
+    bool causal;         /* a query attends to values up to its own position */
+    iso_tensor **scores; /* if not NULL, gets the weights [batch, t, s]: Keras's return_attention_scores */
+    const char *name;
+} iso_dot_attention_options;
+ISO_API iso_tensor *iso_dot_attention_with(const iso_dot_attention_options *options, size_t size);
+#define iso_dot_attention(...) iso_dot_attention_with(ISO_OPTIONS(iso_dot_attention_options, __VA_ARGS__))
+
+/* The same with the scores sum(scale tanh(query + key)); variable: scale [d], unless no_scale. [batch, t, s, d] is
+ * stored. */
+typedef struct iso_additive_attention_options {
+    char begin_;
+    iso_tensor *x;
+    iso_tensor *value;
+    iso_tensor *key;
+    bool no_scale;
+    double dropout;
+    bool causal;
+    iso_tensor **scores;
+    const char *scale_layout;
+    const char *name;
+} iso_additive_attention_options;
+ISO_API iso_tensor *iso_additive_attention_with(const iso_additive_attention_options *options, size_t size);
+#define iso_additive_attention(...)                                                                          \
+    iso_additive_attention_with(ISO_OPTIONS(iso_additive_attention_options, __VA_ARGS__))
+
 #ifdef __cplusplus
 }
 #endif

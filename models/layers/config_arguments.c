@@ -56,6 +56,23 @@ int iso_config_counts(const iso_layer_config *config, const char *key, int64_t *
     return count;
 }
 
+iso_shape iso_config_shape(const iso_layer_config *config, const char *key)
+{
+    double size[ISO_MAX_RANK];
+    iso_shape shape = {.rank = config->numbers(config, key, size, ISO_MAX_RANK)};
+    if (shape.rank > ISO_MAX_RANK) {
+        iso_config_refuse(config, key, "as many numbers as a tensor has dimensions");
+        return ISO_SCALAR;
+    }
+    for (int d = 0; d < shape.rank; d++) {
+        bool open = isnan(size[d]), whole = size[d] >= 1 && is_whole(size[d]);
+        if (!open && !whole)
+            iso_config_refuse(config, key, "null and whole numbers from 1 to 2147483647");
+        shape.dim[d] = whole ? (int64_t)size[d] : ISO_BATCH;
+    }
+    return shape;
+}
+
 bool iso_config_given(const iso_layer_config *config, const char *key)
 {
     iso_shape shape;

@@ -47,17 +47,10 @@ static bool check_rate(const iso_layer *layer, double rate)
 
 static void note_noise(iso_layer *layer, const iso_shape *shape)
 {
-    if (shape->rank == 0) {
+    if (shape->rank == 0)
         iso_layer_note_none(layer, "noise_shape");
-        return;
-    }
-    iso_layer list = iso_layer_note_list(layer, "noise_shape");
-    for (int d = 0; d < shape->rank; d++) {
-        if (shape->dim[d] == ISO_BATCH)
-            iso_layer_note_none(&list, NULL);
-        else
-            iso_layer_note_integer(&list, NULL, shape->dim[d]);
-    }
+    else
+        iso_layer_note_shape(layer, "noise_shape", shape);
 }
 
 iso_tensor *iso_dropout_with(const iso_dropout_options *given, size_t size)
@@ -77,29 +70,11 @@ iso_tensor *iso_dropout_with(const iso_dropout_options *given, size_t size)
     return iso_layer_end(&layer, iso_by_mode(dropped, options.x));
 }
 
-/* Keras's noise_shape: null is ISO_BATCH. */
-static iso_shape noise_shape(const iso_layer_config *config)
-{
-    double size[ISO_MAX_RANK];
-    iso_shape shape = {.rank = config->numbers(config, "noise_shape", size, ISO_MAX_RANK)};
-    if (shape.rank > ISO_MAX_RANK) {
-        iso_config_refuse(config, "noise_shape", "as many numbers as the input has dimensions");
-        return ISO_SCALAR;
-    }
-    for (int d = 0; d < shape.rank; d++) {
-        bool size_of_x = isnan(size[d]);
-        if (!size_of_x && !(size[d] >= 1 && size[d] <= INT32_MAX && size[d] == floor(size[d])))
-            iso_config_refuse(config, "noise_shape", "null and whole numbers from 1 to 2147483647");
-        shape.dim[d] = size_of_x || !(fabs(size[d]) <= INT32_MAX) ? ISO_BATCH : (int64_t)size[d];
-    }
-    return shape;
-}
-
 static iso_tensor *dropout_build(const iso_layer_config *config, iso_tensor *const *x, int count)
 {
     (void)count;
     return iso_dropout(x[0], iso_config_number(config, "rate", 0), .name = config->name,
-                       .noise_shape = noise_shape(config));
+                       .noise_shape = iso_config_shape(config, "noise_shape"));
 }
 
 const iso_layer_type iso_layer_dropout = {
@@ -194,7 +169,7 @@ static iso_tensor *alpha_build(const iso_layer_config *config, iso_tensor *const
 {
     (void)count;
     return iso_alpha_dropout(x[0], iso_config_number(config, "rate", 0), .name = config->name,
-                             .noise_shape = noise_shape(config));
+                             .noise_shape = iso_config_shape(config, "noise_shape"));
 }
 
 const iso_layer_type iso_layer_alpha_dropout = {

@@ -127,6 +127,17 @@ void iso_layer_note_integers(iso_layer *layer, const char *key, const int64_t *v
         iso_layer_note_integer(&list, NULL, value[i]);
 }
 
+void iso_layer_note_shape(iso_layer *layer, const char *key, const iso_shape *shape)
+{
+    iso_layer list = iso_layer_note_list(layer, key);
+    for (int d = 0; d < shape->rank; d++) {
+        if (shape->dim[d] == ISO_BATCH)
+            iso_layer_note_none(&list, NULL);
+        else
+            iso_layer_note_integer(&list, NULL, shape->dim[d]);
+    }
+}
+
 void iso_layer_note_real(iso_layer *layer, const char *key, double value)
 {
     layer_note(layer, (iso_attribute){.kind = ISO_ATTRIBUTE_REAL, .name = key, .real = value});
@@ -274,18 +285,31 @@ iso_variable *iso_layer_variable(const iso_layer *layer, const char *what, iso_s
     return variable;
 }
 
-void iso_layer_set_layout(const iso_layer *layer, const char *what, const char *layout)
+static iso_variable *find_variable(const iso_layer *layer, const char *what)
 {
     iso_text path = {0};
-    if (!layout)
-        return;
     iso_text_add(&path, "%s/%s", layer->name, what);
     iso_variable *variable = iso_graph_find_variable(layer->graph, iso_layer_text(layer, &path));
+    iso_text_free(&path);
+    return variable;
+}
+
+void iso_layer_set_fans(const iso_layer *layer, const char *what, double in, double out)
+{
+    iso_variable *variable = find_variable(layer, what);
+    if (variable)
+        iso_variable_set_fans(variable, in, out);
+}
+
+void iso_layer_set_layout(const iso_layer *layer, const char *what, const char *layout)
+{
+    if (!layout)
+        return;
+    iso_variable *variable = find_variable(layer, what);
     if (variable)
         iso_variable_set_layout(variable, layout);
     else
         iso_layer_fail(layer, "it has a layout for its %s and no such variable", what);
-    iso_text_free(&path);
 }
 
 /* Adds the weight's penalty to the graph's losses. */

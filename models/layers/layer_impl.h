@@ -96,6 +96,8 @@ void iso_layer_note_text(iso_layer *layer, const char *key, const char *value);
 void iso_layer_note_none(iso_layer *layer, const char *key);
 /* A list: values recorded in the result, with the key NULL, are its items. */
 iso_layer iso_layer_note_list(iso_layer *layer, const char *key);
+/* A list in which null is ISO_BATCH. */
+void iso_layer_note_shape(iso_layer *layer, const char *key, const iso_shape *shape);
 void iso_layer_note_padding(iso_layer *layer, iso_padding padding); /* "padding" */
 /* Dimensions of the first input given as bits: a list, or a number if there is only one. Files have a dimension as it
  * was given, from the beginning or from the end: `given`, `count` of them; 0: none, and the defaults count from the
@@ -126,6 +128,8 @@ bool iso_layer_check_rank(const iso_layer *layer, iso_tensor *x, int rank, const
 /* The variable "<layer>/<what>" of the graph's precision; `default_value` is its initializer if none is chosen. */
 iso_variable *iso_layer_variable(const iso_layer *layer, const char *what, iso_shape shape,
                                  iso_initializer chosen, iso_initializer_kind default_value, bool trainable);
+/* Sets the fans of a variable's initializer (iso_variable_set_fans). */
+void iso_layer_set_fans(const iso_layer *layer, const char *what, double in, double out);
 /* The path for a layer's random numbers: each call of a shared layer has its own. */
 void iso_layer_random_path(const iso_layer *layer, iso_text *path);
 /* x with the layer's random numbers: parts of it are 0 with the probability `rate`, the others are divided by 1 -
@@ -178,6 +182,8 @@ void iso_config_sizes(const iso_layer_config *config, const char *key, int64_t d
                       int64_t *sizes);
 /* A list of whole numbers, or one; returns their number, at most `capacity`. */
 int iso_config_counts(const iso_layer_config *config, const char *key, int64_t *values, int capacity);
+/* A list of sizes from 1, or one, in which null is ISO_BATCH; of no dimensions if it is missing. */
+iso_shape iso_config_shape(const iso_layer_config *config, const char *key);
 /* An array of numbers and its shape, to be freed with iso_free. NULL: the key is missing, null or an empty list, or
  * there is no memory, which is an error of the graph. */
 double *iso_config_array(const iso_layer_config *config, iso_graph *graph, const char *key, iso_shape *shape);

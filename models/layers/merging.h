@@ -36,6 +36,18 @@ ISO_API iso_tensor *iso_concatenate_with(const iso_merge_options *options, size_
 #define iso_merge_minimum(...) iso_merge_minimum_with(ISO_OPTIONS(iso_merge_options, __VA_ARGS__))
 #define iso_concatenate(...) iso_concatenate_with(ISO_OPTIONS(iso_merge_options, __VA_ARGS__))
 
+/* For each row the sums of products along a dimension of x and one of y, of equal size: x [batch, a..., d, b...], y
+ * [batch, e..., d, f...] -> [batch, a..., b..., e..., f...]; of two matrices [batch, 1]. */
+typedef struct iso_dot_options {
+    char begin_;
+    iso_tensor *x, *y;
+    int axes[2];    /* of x and y; 0: the last (negative: from the end) */
+    bool normalize; /* x and y are divided by their norms along these dimensions first: cosines */
+    const char *name;
+} iso_dot_options;
+ISO_API iso_tensor *iso_dot_with(const iso_dot_options *options, size_t size);
+#define iso_dot(...) iso_dot_with(ISO_OPTIONS(iso_dot_options, __VA_ARGS__))
+
 #ifdef __cplusplus
 }
 #endif

@@ -66,6 +66,54 @@ typedef struct iso_conv1d_options {
 ISO_API iso_tensor *iso_conv1d_with(const iso_conv1d_options *options, size_t size);
 #define iso_conv1d(...) iso_conv1d_with(ISO_OPTIONS(iso_conv1d_options, __VA_ARGS__))
 
+/* Convolves each channel of sequences separately. x: [batch, steps, c] -> [batch, steps', c * depth_multiplier];
+ * kernel: [kernel_size, c, depth_multiplier], bias: [c * depth_multiplier] */
+typedef struct iso_depthwise_conv1d_options {
+    char begin_;
+    iso_tensor *x;
+    int64_t kernel_size;
+    int64_t strides, dilation; /* 1 */
+    int64_t depth_multiplier;  /* 1 */
+    iso_padding padding;
+    iso_activation_kind activation;
+    iso_activation_numbers activation_with;
+    bool no_bias;
+    iso_initializer depthwise_initializer; /* of the kernel; Glorot uniform */
+    iso_initializer bias_initializer;      /* zeros */
+    double depthwise_l1, bias_l1, depthwise_l2, bias_l2;
+    const char *depthwise_layout, *bias_layout;
+    const char *name;
+    iso_weight_constraint depthwise_constraint, bias_constraint; /* applied after each update */
+} iso_depthwise_conv1d_options;
+ISO_API iso_tensor *iso_depthwise_conv1d_with(const iso_depthwise_conv1d_options *options, size_t size);
+#define iso_depthwise_conv1d(...)                                                                            \
+    iso_depthwise_conv1d_with(ISO_OPTIONS(iso_depthwise_conv1d_options, __VA_ARGS__))
+
+/* The same, followed by a product that mixes the channels of each step. Variables: depthwise_kernel [kernel_size, c,
+ * depth_multiplier], pointwise_kernel [1, c * depth_multiplier, filters], bias [filters]. */
+typedef struct iso_separable_conv1d_options {
+    char begin_;
+    iso_tensor *x;
+    int64_t filters;
+    int64_t kernel_size;
+    int64_t strides, dilation; /* 1 */
+    int64_t depth_multiplier;  /* 1 */
+    iso_padding padding;
+    iso_activation_kind activation;
+    iso_activation_numbers activation_with;
+    bool no_bias;
+    iso_initializer depthwise_initializer, pointwise_initializer; /* Glorot uniform */
+    iso_initializer bias_initializer;                             /* zeros */
+    double depthwise_l1, pointwise_l1, bias_l1, depthwise_l2, pointwise_l2, bias_l2;
+    const char *depthwise_layout, *pointwise_layout, *bias_layout;
+    const char *name;
+    iso_weight_constraint depthwise_constraint, pointwise_constraint,
+        bias_constraint; /* applied after each update */
+} iso_separable_conv1d_options;
+ISO_API iso_tensor *iso_separable_conv1d_with(const iso_separable_conv1d_options *options, size_t size);
+#define iso_separable_conv1d(...)                                                                            \
+    iso_separable_conv1d_with(ISO_OPTIONS(iso_separable_conv1d_options, __VA_ARGS__))
+
 /* Convolves each channel separately. x: [batch, h, w, c] -> [batch, h', w', c * depth_multiplier]; kernel: [height,
  * width, c, depth_multiplier], bias: [c * depth_multiplier] */
 typedef struct iso_depthwise_conv2d_options {

@@ -13,6 +13,7 @@ struct iso_variable {
     iso_dtype dtype;
     iso_shape shape;
     iso_initializer initializer;
+    double fan_in, fan_out;       /* of its initializer; 0: those of its shape */
     int64_t ones_begin, ones_end; /* elements that are 1 at first, whatever the initializer says */
     bool trainable;               /* its layer declared it trainable, frozen or not */
     bool frozen, made_frozen;     /* frozen now, and when it was made */

@@ -34,6 +34,9 @@ ISO_API void iso_graph_fail_memory(iso_graph *graph, const char *what, size_t by
 /* Lets elements begin .. end - 1, in C order, be 1 at first, whatever the initializer says. Before a function with
  * the variable is made; not for ISO_INIT_ORTHOGONAL, whose matrix is made as a whole. */
 ISO_API void iso_variable_begin_with_ones(iso_variable *variable, int64_t begin, int64_t end);
+/* The fans of its initializer, instead of those that follow from its shape. Before a function with the variable is
+ * made. */
+ISO_API void iso_variable_set_fans(iso_variable *variable, double in, double out);
 /* Whether its layer declared it trainable, frozen or not. */
 ISO_API bool iso_variable_made_trainable(const iso_variable *variable);
 /* Whether it was trainable when the graph's optimizer was made. */

@@ -117,6 +117,14 @@ void iso_variable_begin_with_ones(iso_variable *variable, int64_t begin, int64_t
     variable->ones_end = end;
 }
 
+void iso_variable_set_fans(iso_variable *variable, double in, double out)
+{
+    if (ISO_ANY_NULL(variable))
+        return;
+    variable->fan_in = in;
+    variable->fan_out = out;
+}
+
 static bool same_text(const char *a, const char *b)
 {
     return a && b ? strcmp(a, b) == 0 : a == b;

@@ -94,6 +94,14 @@ ARGUMENTS = {
     "CenterCrop": dict(height=None, width=None),
     "UnitNormalization": dict(axis=-1),
     "ActivityRegularization": dict(l1=0.0, l2=0.0),
+    "EinsumDense": dict(equation=None, output_shape=None, bias_axes=None, activation="linear"),
+    "Dot": dict(axes=None, normalize=False),
+    "DepthwiseConv1D": dict(kernel_size=None, strides=1, padding="valid", depth_multiplier=1, dilation_rate=1,
+                            use_bias=True, activation="linear"),
+    "SeparableConv1D": dict(filters=None, kernel_size=None, strides=1, padding="valid", dilation_rate=1,
+                            depth_multiplier=1, use_bias=True, activation="linear"),
+    "Attention": dict(use_scale=False, score_mode="dot", dropout=0.0),
+    "AdditiveAttention": dict(use_scale=True, dropout=0.0),
     "SpatialDropout1D": dict(rate=None),
     "SpatialDropout2D": dict(rate=None),
     "SpatialDropout3D": dict(rate=None),
@@ -899,6 +907,76 @@ def small_layers(case):
     case("alpha_dropout/inference", "AlphaDropout", (3, 5), rate=0.5)
 
 
+def products(case):
+    for name, shape, equation, size, bias in (
+            ("heads", (2, 3, 4), "abc,cde->abde", (3, 2, 5), "de"),
+            ("joined", (2, 3, 2, 5), "abcd,cde->abe", (3, 4), "e"),
+            ("joined_2d", (2, 3, 2, 5), "abcd,cdef->abef", (3, 2, 4), None),
+            ("llama", (2, 3, 4), "bqm,muh->bquh", (3, 2, 5), None),
+            ("gemma", (2, 3, 4), "btd,ndh->btnh", (3, 2, 5), None),
+            ("transposed", (2, 3, 4), "abc,dc->abd", (3, 5), "d"),
+            ("moved", (2, 3, 4), "abc,db->acd", (4, 5), "d"),
+            ("turned", (2, 3, 4), "abc,cd->adb", (5, 3), "d"),
+            ("crossed", (2, 3, 4, 2), "abcd,dbe->aec", (5, 4), "ec"),
+            ("bias_apart", (2, 3, 4), "abc,cd->abd", (3, 5), "bd"),
+            ("bias_of_rows", (2, 3, 4), "abc,cde->adbe", (5, 3, 2), "de"),
+            ("outer", (2, 3), "ab,cd->abcd", (3, 4, 2), None),
+            ("summed", (2, 3, 4), "abc,cd->ad", (5,), "d"),
+            ("left", (2, 3, 4), "...x,xy->...y", (5,), "y"),
+            ("left_only_batch", (2, 4), "...x,xy->...y", (5,), "y"),
+            ("left_more", (2, 2, 3, 4), "...ab,bc->...ac", (3, 5), "ac"),
+            ("right", (2, 3, 4), "ab...,bc->ac...", (5,), "c"),
+            ("right_more", (2, 3, 4, 2), "ab...,bc->ac...", (5,), None)):
+        case(f"einsum_dense/{name}", "EinsumDense", shape, equation=equation, output_shape=size, bias_axes=bias)
+    case("einsum_dense/activation", "EinsumDense", (2, 3, 4), equation="abc,cd->abd", output_shape=(3, 5),
+         bias_axes="d", activation="softmax")
+    for name, x, y, axes in (("rank2", (3, 4), (3, 4), (1, 1)), ("rank2_3", (3, 4), (3, 2, 4), (1, 2)),
+                             ("rank3_2", (3, 4, 2), (3, 4), (1, 1)), ("last", (2, 3, 4), (2, 5, 4), (2, 2)),
+                             ("middle", (2, 3, 4), (2, 3, 5), (1, 1)), ("mixed", (2, 3, 4), (2, 4, 5), (-1, 1)),
+                             ("rank4", (2, 3, 4, 2), (2, 5, 4, 3), (2, 2)), ("rank4_3", (2, 3, 4, 2), (2, 5, 3), (1, -1))):
+        case(f"dot/{name}", "Dot", x, y, axes=axes)
+        if name in ("rank2", "mixed", "rank4"):
+            case(f"dot/{name}_normalized", "Dot", x, y, axes=axes, normalize=True)
+    for padding in ("same", "valid"):
+        for stride, dilation, multiplier in ((1, 1, 1), (2, 1, 3), (1, 2, 2)):
+            name = f"{padding}_stride{stride}_dilation{dilation}_times{multiplier}"
+            options = dict(kernel_size=3, strides=stride, dilation_rate=dilation, depth_multiplier=multiplier, padding=padding)
+            case(f"depthwise_conv1d/{name}", "DepthwiseConv1D", (2, 8, 3), **options)
+            case(f"separable_conv1d/{name}", "SeparableConv1D", (2, 8, 3), filters=4, **options)
+    case("depthwise_conv1d/no_bias_relu", "DepthwiseConv1D", (2, 5, 4), kernel_size=2, use_bias=False, activation="relu")
+    case("separable_conv1d/no_bias_tanh", "SeparableConv1D", (2, 5, 4), filters=3, kernel_size=2, use_bias=False,
+         activation="tanh")
+
+
+def plain_attention(case):
+    def call(**named):
+        return lambda layer, x: layer(list(x), **named)
+
+    def both(name, layer, *shapes, **options):
+        case(f"{layer.lower()}/{name}", layer, *shapes, call=call(), **options)
+        case(f"{layer.lower()}/{name}_causal", layer, *shapes, call=call(use_causal_mask=True),
+             called=dict(use_causal_mask=True), **options)
+
+    both("dot", "Attention", (2, 4, 3), (2, 5, 3))
+    both("scale", "Attention", (2, 4, 3), (2, 5, 6), (2, 5, 3), use_scale=True)
+    both("concat", "Attention", (2, 4, 3), (2, 5, 3), score_mode="concat")
+    both("concat_scale", "Attention", (2, 3, 3), (2, 5, 2), (2, 5, 3), score_mode="concat", use_scale=True)
+    both("plain", "AdditiveAttention", (2, 4, 3), (2, 5, 3))
+    both("key", "AdditiveAttention", (2, 4, 3), (2, 3, 2), (2, 3, 3))
+    both("no_scale", "AdditiveAttention", (2, 4, 3), (2, 5, 3), use_scale=False)
+    case("attention/weights", "Attention", (2, 4, 3), (2, 5, 3), call=lambda layer, x: layer(list(x), return_attention_scores=True)[0],
+         called=dict(return_attention_scores=True))
+
+
+def further_activations(case):
+    wide = np.concatenate([
+        common.normal(common.rng("further_activations"), (6, 5)),
+        np.array([[-90, -1.5, -0.25, 0.75, 20, 90]], np.float32).T], 1)
+    for a in ("celu", "hard_shrink", "hard_tanh", "soft_shrink", "sparse_plus", "sparse_sigmoid", "squareplus",
+              "tanh_shrink"):
+        case(f"activation/{a}", "Activation", wide, activation=a)
+
+
 FILES = {
     "layers.h5": (simple, dense, conv2d, batch_norm, layer_norm, activations,
                   pooling, merging),
@@ -910,7 +988,7 @@ FILES = {
     "layers_recurrent.h5": (recurrent, bidirectional, time_distributed, masking),
     "layers_transpose.h5": (transposed_convolutions,),
     "layers_volumes.h5": (volumes,),
-    "layers_further.h5": (small_layers,),
+    "layers_further.h5": (small_layers, products, plain_attention, further_activations),
     "layers_applications.h5": (normalization, of_applications),
 }
 if __name__ == "__main__":

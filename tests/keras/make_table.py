@@ -621,6 +621,35 @@ def small_layers():
     return keras.Model([x, image], L.Dense(2)(L.Concatenate()([L.Flatten()(y), L.Flatten()(z)])))
 
 
+@model(lambda: O.SGD(0.05, momentum=0.9))
+def products():
+    """EinsumDense by the equations of attention, Dot, convolutions of the channels of sequences."""
+    x = x_of((4, 6))
+    q = L.EinsumDense("abc,cde->abde", (None, 2, 3), bias_axes="de", kernel_regularizer=R.L2(0.01), name="query")(x)
+    q = L.EinsumDense("abcd,cde->abe", output_shape=(None, 6), name="joined")(q)
+    k = L.EinsumDense("...x,xy->...y", 6, bias_axes="y", activation="tanh")(x)
+    y = L.EinsumDense("abc,dc->abd", output_shape=(4, 6), name="turned")(x)
+    z = L.Dot((2, -1), normalize=True)([y, k])
+    z = L.Dot(1)([z, L.DepthwiseConv1D(2, padding="same", depth_multiplier=2, activation="relu")(y)])
+    z = L.SeparableConv1D(5, 3, padding="same", use_bias=False)(L.DepthwiseConv1D(2, strides=2, use_bias=False)(z))
+    z = L.EinsumDense("abc,db->acd", (5, 3))(z)
+    return keras.Model(x, L.Dense(2)(L.Concatenate()([L.Flatten()(z), L.GlobalAveragePooling1D()(q), L.Dot(-1)([L.Flatten()(y), L.Flatten()(k)])])))
+
+
+@model(lambda: O.SGD(0.05), tokens=6)
+def plain_attention():
+    """Attention and AdditiveAttention, with masks and without; weights as a result; activations of all kinds."""
+    x, z = x_of((5,), "x", "int32"), x_of((4,), "z", "int32")
+    a, b = L.Embedding(6, 4, mask_zero=True)(x), L.Embedding(6, 4)(z)
+    y = [L.Attention(use_scale=True)([a, b]), L.Attention(score_mode="concat", use_scale=True)([a, a], use_causal_mask=True),
+         L.AdditiveAttention()([a, b, L.Dense(4, activation="tanh_shrink")(b)]), L.AdditiveAttention(use_scale=False)([b, a])]
+    out, weights = L.Attention()([b, b], return_attention_scores=True, use_causal_mask=True)
+    kinds = ("celu", "hard_shrink", "hard_tanh", "soft_shrink", "sparse_plus", "sparse_sigmoid", "squareplus")
+    y = [L.Dense(2, activation=kind)(v) for kind, v in zip(kinds, y + [out, weights])]
+    y = [L.GlobalMaxPooling1D()(v) for v in y] + [L.GlobalAveragePooling1D()(L.Attention(name="own")([a, a]))]
+    return keras.Model([x, z], L.Dense(2)(L.Concatenate()(y)))
+
+
 @model(train=False)
 def dropped_channels():
     x, z, v = x_of((3, 4), "x"), x_of((3, 2, 4), "z"), x_of((2, 2, 2, 3), "v")

@@ -118,6 +118,8 @@ START_TEST(masks)
     both[1] = iso_input(graph, "x", ISO_F32, ISO_SHAPE(4, 3));
     ck_assert_ptr_null(iso_tensor_mask(iso_merge_add(both, 2)));
     ck_assert_ptr_nonnull(iso_tensor_mask(iso_concatenate(both, 2)));
+    ck_assert_ptr_eq(iso_tensor_mask(iso_dot_attention(x, both[1])), mask);
+    ck_assert_ptr_null(iso_tensor_mask(iso_additive_attention(both[1], x)));
     iso_tensor *y = iso_multi_head_attention(x, x, 1, 2);
     ck_assert(iso_tensor_masks(y).run == mask && !iso_tensor_masks(x).run);
     ck_assert_ptr_eq(iso_tensor_mask(x), mask);
@@ -272,6 +274,18 @@ START_TEST(shapes)
     check_shape(iso_cropping1d(steps), ISO_SHAPE(ISO_BATCH, 1, 2));
     check_shape(iso_up_sampling1d(steps), ISO_SHAPE(ISO_BATCH, 6, 2));
     check_shape(iso_repeat_vector(iso_flatten(steps), 4), ISO_SHAPE(ISO_BATCH, 4, 6));
+    check_shape(iso_depthwise_conv1d(steps, 2, .depth_multiplier = 3), ISO_SHAPE(ISO_BATCH, 2, 6));
+    check_shape(iso_separable_conv1d(steps, 5, 2, .padding = ISO_SAME, .strides = 2),
+                ISO_SHAPE(ISO_BATCH, 2, 5));
+    check_shape(iso_einsum_dense(steps, "abc,cde->abde", ISO_SHAPE(ISO_BATCH, 4, 5)),
+                ISO_SHAPE(ISO_BATCH, 3, 4, 5));
+    check_shape(iso_dot(steps, iso_input(graph, "other", ISO_F32, ISO_SHAPE(2, 4)), .axes = {2, 1}),
+                ISO_SHAPE(ISO_BATCH, 3, 4));
+    check_shape(iso_dot(iso_flatten(steps), iso_flatten(steps)), ISO_SHAPE(ISO_BATCH, 1));
+    iso_tensor *weights;
+    check_shape(iso_dot_attention(steps, steps, .scores = &weights), ISO_SHAPE(ISO_BATCH, 3, 2));
+    check_shape(weights, ISO_SHAPE(ISO_BATCH, 3, 3));
+    check_shape(iso_additive_attention(steps, iso_dense(steps, 5), .key = steps), ISO_SHAPE(ISO_BATCH, 3, 5));
     check_shape(iso_center_crop(x, 5, 2), ISO_SHAPE(ISO_BATCH, 5, 2, 3));
     check_shape(iso_cropping3d(v, ISO_ZERO), ISO_SHAPE(ISO_BATCH, 4, 8, 6, 3));
     check_shape(iso_cropping3d(v, .sides = {{0, 1}, {2, 3}, {1, 0}}), ISO_SHAPE(ISO_BATCH, 3, 3, 5, 3));
@@ -539,6 +553,56 @@ START_TEST(errors_name_the_layer)
     check_refused("'cropping3d'", "2 and 2 of 4");
     iso_up_sampling3d(volume(), .size_dhw = {2, 2, -1});
     check_refused("'up_sampling3d'", "2 x 2 x -1");
+    iso_einsum_dense(steps(), "abc,cd-abd", ISO_SHAPE(4, 5));
+    check_refused("layer 'einsum_dense' (EinsumDense): its equation is \"abc,cd-abd\"", "it must be");
+    iso_einsum_dense(steps(), NULL, ISO_SHAPE(4, 5));
+    check_refused("its equation is \"\"", "it must be");
+    iso_einsum_dense(steps(), "aba,bd->abd", ISO_SHAPE(4, 5));
+    check_refused("its equation is \"aba,bd->abd\"", "different letters");
+    iso_einsum_dense(steps(), "abc,bcd->abd", ISO_SHAPE(4, 5));
+    check_refused("\"abc,bcd->abd\"", "'b' is in input, kernel and result, which is not supported");
+    iso_einsum_dense(steps(), "abc,cde->abd", ISO_SHAPE(4, 5));
+    check_refused("\"abc,cde->abd\"", "'e' of the kernel is in neither");
+    iso_einsum_dense(steps(), "abc,cd->abe", ISO_SHAPE(4, 5));
+    check_refused("\"abc,cd->abe\"", "'d' of the kernel is in neither");
+    iso_einsum_dense(steps(), "abc,cd->bad", ISO_SHAPE(4, 5));
+    check_refused("\"abc,cd->bad\"", "the first dimension of input and result must be the same, the batch");
+    iso_einsum_dense(steps(), "abcd,de->abce", ISO_SHAPE(4, 6, 5));
+    check_refused("its input has the shape [batch, 4, 6]",
+                  "which does not fit its equation \"abcd,de->abce\"");
+    iso_einsum_dense(steps(), "abc,cd->abd", ISO_SHAPE(5));
+    check_refused("output_shape has 1 dimensions", "has 2 besides the batch");
+    iso_einsum_dense(steps(), "abc,cd->abd", ISO_SHAPE(3, 5));
+    check_refused("output_shape has 3 for 'b'", "[batch, 4, 6]");
+    iso_einsum_dense(steps(), "abc,cd->abd", ISO_SHAPE(4, ISO_BATCH));
+    check_refused("output_shape has -1 for 'd'", "einsum_dense");
+    iso_einsum_dense(steps(), "abc,cd->abd", ISO_SHAPE(4, 5), .bias_axes = "c");
+    check_refused("bias_axes is \"c\": 'c' is the batch, or not of the result", "einsum_dense");
+    iso_einsum_dense(steps(), "abc,cd->abd", ISO_SHAPE(4, 5), .bias_layout = "model");
+    check_refused("it has a layout for its bias and no such variable", "einsum_dense");
+    iso_dot(steps(), iso_flatten(steps()), .axes = {1, 1});
+    check_refused("layer 'dot' (Dot): its inputs [batch, 4, 6] and [batch, 24]",
+                  "no equal dimensions at axes 1 and 1");
+    iso_dot(steps(), NULL);
+    check_refused("'dot'", "its second input is NULL");
+    iso_dot(steps(), steps(), .axes = {3, 1});
+    check_refused("'dot'", "axes 3 and 1");
+    iso_depthwise_conv1d(image(), 3);
+    check_refused("'depthwise_conv1d'", "[batch, steps, channels]");
+    iso_depthwise_conv1d(steps(), 5);
+    check_refused("'depthwise_conv1d'", "reaches over 5 elements, its input has 4");
+    iso_depthwise_conv1d(steps(), 2, .depth_multiplier = -2);
+    check_refused("'depthwise_conv1d'", "depth_multiplier is -2");
+    iso_separable_conv1d(steps(), -1, 2);
+    check_refused("'separable_conv1d'", "filters is -1");
+    iso_dot_attention(steps(), NULL);
+    check_refused("'attention' (Attention)", "value is NULL");
+    iso_tensor *queries = steps();
+    iso_dot_attention(queries, iso_dense(queries, 5));
+    check_refused("query [batch, 4, 6], value [batch, 4, 5] and key [batch, 4, 5]", "'attention'");
+    queries = steps();
+    iso_additive_attention(queries, queries, .dropout = 1);
+    check_refused("'additive_attention' (AdditiveAttention)", "dropout is 1; it must be from 0 to below 1");
     iso_zero_padding1d(steps(), .sides = {1, -2});
     check_refused("'zero_padding1d'", "padding of a side is -2");
     iso_cropping1d(steps(), 2);
@@ -782,6 +846,40 @@ START_TEST(normalization_has_variables)
 }
 END_TEST
 
+static int count_ops(const char *type)
+{
+    int count = 0;
+    for (int i = 0; i < iso_graph_op_count(graph); i++)
+        count += strcmp(iso_graph_op(graph, i)->type->name, type) == 0;
+    return count;
+}
+
+/* The equations of attention are one product: nothing is moved but a kernel that has its heads first. */
+START_TEST(equations_are_products)
+{
+    static const struct {
+        const char *equation;
+        iso_shape x, out;
+        int moved;
+    } cases[] = {{"abc,cde->abde", {2, {4, 6}}, {3, {-1, 2, 3}}, 0},
+                 {"abcd,cde->abe", {3, {4, 2, 3}}, {2, {-1, 6}}, 0},
+                 {"bqm,muh->bquh", {2, {4, 6}}, {3, {-1, 2, 3}}, 0},
+                 {"bquh,uhm->bqm", {3, {4, 2, 3}}, {2, {-1, 6}}, 0},
+                 {"...x,xy->...y", {3, {4, 2, 3}}, {1, {5}}, 0},
+                 {"abc,dc->abd", {2, {4, 6}}, {2, {4, 5}}, 0},
+                 {"btd,ndh->btnh", {2, {4, 6}}, {3, {-1, 2, 3}}, 1},
+                 {"btnh,nhd->btd", {3, {4, 2, 3}}, {2, {-1, 6}}, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        begin();
+        iso_einsum_dense(iso_input(graph, "x", ISO_F32, cases[i].x), cases[i].equation, cases[i].out);
+        ck_assert_msg(iso_graph_error(graph) == ISO_OK, "%s", iso_error_message());
+        ck_assert_int_eq(count_ops("matmul"), 1);
+        ck_assert_msg(count_ops("transpose") == cases[i].moved, "%s", cases[i].equation);
+        end();
+    }
+}
+END_TEST
+
 /* What layers with random numbers give is of the type of their inputs. */
 START_TEST(random_numbers_in_mixed_bfloat16)
 {
@@ -943,8 +1041,8 @@ int main(void)
 {
     return RUN_TESTS("layers", 0, names_are_keras, normalization_has_variables, attention_is_keras,
                      arguments_are_noted, attention_masks, masks, shapes, layers_of_parts, parts_are_shared,
-                     parts_are_frozen, errors_name_the_layer, random_numbers_in_mixed_bfloat16,
-                     a_broken_graph_goes_on, every_type_is_documented,
+                     parts_are_frozen, errors_name_the_layer, equations_are_products,
+                     random_numbers_in_mixed_bfloat16, a_broken_graph_goes_on, every_type_is_documented,
                      builtin_models_have_the_guides_parameters, summary_is_keras_table,
                      summary_tells_what_is_trained, summary_of_several_inputs_tells_connections);
 }

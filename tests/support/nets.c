@@ -326,6 +326,16 @@ static void further(net *n)
                    .name = "steps");
     x = iso_spatial_dropout1d(iso_gaussian_dropout(x, 0.1, .name = "factors"), 0.2, .name = "whole");
     x = iso_alpha_dropout(iso_activity_regularization(x, 1e-2, 1e-2, .name = "all"), 0.2, .name = "low");
+    x = iso_depthwise_conv1d(x, 2, .depth_multiplier = 2, .padding = ISO_SAME, .name = "each");
+    x = iso_separable_conv1d(x, 6, 2, .name = "mixed");
+    iso_tensor *q =
+        iso_einsum_dense(x, "abc,cde->abde", ISO_SHAPE(ISO_BATCH, 2, 3), .bias_axes = "de", .name = "heads");
+    q = iso_einsum_dense(q, "abde,dec->abc", ISO_SHAPE(ISO_BATCH, 6), .activation = ISO_SOFT_SHRINK,
+                         .name = "join");
+    x = iso_dot_attention(x, q, .use_scale = true, .dropout = 0.2, .causal = true, .name = "dot");
+    x = iso_additive_attention(x, q, .dropout = 0.2, .name = "sum");
+    x = iso_dot(iso_dot_attention(x, q, .concat = true, .name = "concat"), x, .axes = {1, 1},
+                .normalize = true, .name = "cosines");
     x = iso_repeat_vector(iso_dense(iso_flatten(x, .name = "flat"), 5, .name = "row"), 3, .name = "three");
     classify(n, iso_dense(iso_flatten(x, .name = "again"), 4, .name = "d"), NULL);
 }

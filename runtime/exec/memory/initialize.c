@@ -106,6 +106,10 @@ static source source_of(const iso_variable *variable, uint64_t seed)
                    .key = iso_random_key(seed, variable->path)};
     from.type = iso_initializer_type_of(from.init.kind);
     fans(&variable->shape, &in, &out);
+    if (variable->fan_in > 0 && variable->fan_out > 0) {
+        in = variable->fan_in;
+        out = variable->fan_out;
+    }
     if (from.type->distribution)
         from.draw = from.type->distribution(&from.init, in, out);
     return from;
