@@ -99,11 +99,11 @@ ISO_API iso_tensor *iso_grouped_query_attention_with(const iso_grouped_query_att
 #define iso_grouped_query_attention(...)                                                                     \
     iso_grouped_query_attention_with(ISO_OPTIONS(iso_grouped_query_attention_options, __VA_ARGS__))
 
-/* Keras's Attention, without kernels: x: queries [batch, t, d], value: [batch, s, v], key: [batch, s, d] or NULL (value)
- * -> [batch, t, v], the sums of the values by softmax(scores). Scores are query key', times the variable scale (a
- * number, 1 at first) with use_scale; with concat concat_score_weight sum(tanh(scale (query + key))), which stores
- * [batch, t, s, d]. Values that the mask of `value` leaves out get no weight; where that of the queries is false, the
- * result is 0. */
+/* Keras's Attention, without kernels: x: queries [batch, t, d], value: [batch, s, v], key: [batch, s, d] or NULL
+ * (value) -> [batch, t, v], the sums of the values by softmax(scores). Scores are query key', times the variable
+ * scale (a number, 1 at first) with use_scale; with concat concat_score_weight sum(tanh(scale (query + key))),
+ * which stores [batch, t, s, d]. Values that the mask of `value` leaves out get no weight; where that of the
+ * queries is false, the result is 0. */
 typedef struct iso_dot_attention_options {
     char begin_;
     iso_tensor *x;

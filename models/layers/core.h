@@ -69,22 +69,22 @@ typedef struct iso_dense_options {
 ISO_API iso_tensor *iso_dense_with(const iso_dense_options *options, size_t size);
 #define iso_dense(...) iso_dense_with(ISO_OPTIONS(iso_dense_options, __VA_ARGS__))
 
-/* x times a kernel, by an equation: "abc,cde->abde" multiplies x [batch, b, c] by a kernel [c, d, e], sums over c, and
- * gives [batch, b, d, e]. "..." before or after the letters of input and result stands for the dimensions that they do
- * not name: "...x,xy->...y". Letters of the input that stand nowhere else are summed over; no letter may stand in all
- * three. Variables: kernel, and bias if bias_axes is given. */
+/* x times a kernel, by an equation: "abc,cde->abde" multiplies x [batch, b, c] by a kernel [c, d, e], sums over c,
+ * and gives [batch, b, d, e]. "..." before or after the letters of input and result stands for the dimensions that
+ * they do not name: "...x,xy->...y". Letters of the input that stand nowhere else are summed over; no letter may
+ * stand in all three. Variables: kernel, and bias if bias_axes is given. */
 typedef struct iso_einsum_dense_options {
     char begin_;
     iso_tensor *x;
     const char *equation;
     iso_shape output_shape; /* of the letters of the result but the batch; ISO_BATCH: as in x */
     const char *
-        bias_axes; /* letters of the result: dimensions from the first of them on, others have size 1; NULL: no bias */
+        bias_axes; /* letters of the result; NULL: no bias. It has the dimensions of the result from the first
+                              of these letters on; those of other letters have the size 1 */
     iso_activation_kind activation;
     iso_activation_numbers activation_with;
-    iso_initializer
-        kernel_initializer; /* Glorot uniform, of the dimensions that are summed and those that are not */
-    iso_initializer bias_initializer; /* zeros */
+    iso_initializer kernel_initializer; /* Glorot uniform; fans: the summed dimensions, and the others */
+    iso_initializer bias_initializer;   /* zeros */
     double kernel_l1, bias_l1, kernel_l2, bias_l2;
     const char *kernel_layout, *bias_layout;
     const char *name;

@@ -3,15 +3,15 @@
 #include "models/layers/list.h"
 
 /* [batch, ...] -> [batch, rows, d] or [batch, d, rows] if `axis` is its second dimension: then nothing is moved. */
-static iso_tensor *as_matrix(iso_tensor *x, int axis, bool *turned)
+static iso_tensor *as_matrix(iso_tensor *x, int axis, bool *swapped)
 {
     const iso_shape *shape = iso_tensor_shape(x);
     const int64_t d = shape->dim[axis];
     int back[ISO_MAX_RANK];
-    *turned = axis == 1 && shape->rank > 2;
+    *swapped = axis == 1 && shape->rank > 2;
     if (shape->rank == 2)
         return iso_reshape_to(x, ISO_SHAPE(shape->dim[0], 1, d));
-    if (*turned)
+    if (*swapped)
         return iso_reshape_to(x, ISO_SHAPE(shape->dim[0], d, -1));
     x = iso_layer_axes_last(x, 1u << axis, back);
     return iso_reshape_to(x, ISO_SHAPE(iso_tensor_shape(x)->dim[0], -1, d));
@@ -28,7 +28,7 @@ static iso_tensor *normalized(const iso_layer *layer, iso_tensor *x, int axis)
 
 static iso_tensor *multiply(iso_tensor *const *x, const int *axis)
 {
-    bool turned[2];
+    bool swapped[2];
     const iso_shape *a = iso_tensor_shape(x[0]), *b = iso_tensor_shape(x[1]);
     if (a->rank == 2 && b->rank == 2) /* [batch, 1] */
         return iso_reduce_sum(iso_multiply(x[0], x[1]), (const int[]){1}, 1, true);
@@ -39,8 +39,8 @@ static iso_tensor *multiply(iso_tensor *const *x, const int *axis)
     for (int d = 1; d < b->rank; d++)
         if (d != axis[1])
             shape.dim[shape.rank++] = b->dim[d];
-    iso_tensor *left = as_matrix(x[0], axis[0], &turned[0]), *right = as_matrix(x[1], axis[1], &turned[1]);
-    return iso_reshape_to(iso_matmul_with(left, right, turned[0], !turned[1]), shape);
+    iso_tensor *left = as_matrix(x[0], axis[0], &swapped[0]), *right = as_matrix(x[1], axis[1], &swapped[1]);
+    return iso_reshape_to(iso_matmul_with(left, right, swapped[0], !swapped[1]), shape);
 }
 
 /* The two dimensions, from the front. False, and an error, if they do not fit. */

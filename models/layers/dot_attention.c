@@ -1,5 +1,5 @@
-/* Attention (Luong et al. 2015, arXiv 1508.04025) and AdditiveAttention (Bahdanau et al. 2014, arXiv 1409.0473), as in
- * Keras: sums of values by the softmax of the scores of queries and keys, without products with kernels. */
+/* Attention (Luong et al. 2015, arXiv 1508.04025) and AdditiveAttention (Bahdanau et al. 2014, arXiv 1409.0473),
+ * as in Keras: sums of values by the softmax of the scores of queries and keys, without products with kernels. */
 #include "models/layers/list.h"
 #include "models/layers/masks.h"
 

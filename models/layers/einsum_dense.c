@@ -1,5 +1,6 @@
-/* EinsumDense: a product with a kernel by an equation of Einstein's summation, as "abc,cde->abde". It becomes one matrix
- * product; where rows, summed dimensions and columns stand in order, as in the products of attention, nothing is moved. */
+/* EinsumDense: a product with a kernel by an equation of Einstein's summation, as "abc,cde->abde". It becomes one
+ * matrix product; where rows, summed dimensions and columns stand in order, as in the products of attention,
+ * nothing is moved. */
 #include <ctype.h>
 #include <string.h>
 
@@ -234,8 +235,8 @@ static iso_tensor *multiply(const equation *e, iso_tensor *x, iso_tensor *kernel
     const int64_t inner = elements_of(e, summed), outer = elements_of(e, columns);
     iso_shape flat = shape_of(e, rows);
     flat.dim[flat.rank++] = inner;
-    const labels straight = joined(summed, columns), turned = joined(columns, summed);
-    const bool transposed = !equal(&e->kernel, &straight) && equal(&e->kernel, &turned);
+    const labels straight = joined(summed, columns), swapped = joined(columns, summed);
+    const bool transposed = !equal(&e->kernel, &straight) && equal(&e->kernel, &swapped);
     if (!transposed)
         kernel = reorder(kernel, &e->kernel, &straight);
     kernel = iso_reshape_to(kernel, transposed ? ISO_SHAPE(outer, inner) : ISO_SHAPE(inner, outer));
@@ -266,8 +267,8 @@ static iso_tensor *contract(equation *e, iso_tensor *x, iso_tensor *kernel, iso_
     return bias && !early ? iso_add(y, bias) : y;
 }
 
-/* The bias's dimensions: from the first one of bias_axes on, those of the result, and 1 for those between them. False,
- * and an error, if a letter is not of the result. */
+/* The bias's dimensions: from the first one of bias_axes on, those of the result, and 1 for those between them.
+ * False, and an error, if a letter is not of the result. */
 static bool bias_shape(const iso_layer *layer, const equation *e, const char *axes, labels *list,
                        iso_shape *shape)
 {

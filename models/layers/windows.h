@@ -378,6 +378,39 @@ ISO_API iso_tensor *iso_global_max_pooling3d_with(const iso_global_pooling3d_opt
 #define iso_global_max_pooling3d(...)                                                                        \
     iso_global_max_pooling3d_with(ISO_OPTIONS(iso_global_pooling3d_options, __VA_ARGS__))
 
+/* Pools of sequences, images and volumes whose windows follow from the size of the result: [batch, n..., c] ->
+ * [batch, output_size..., c]. Along a dimension of n elements, window i is the elements from i n / output_size,
+ * rounded down, to (i + 1) n / output_size, rounded up. Unless all windows have one size and one distance, a layer
+ * makes three ops for each window. */
+typedef struct iso_adaptive_pooling_options {
+    char begin_;
+    iso_tensor *x;
+    int64_t output_size;     /* along each dimension, */
+    int64_t output_sizes[3]; /* or {height, width}, {depth, height, width} if they differ */
+    const char *name;
+} iso_adaptive_pooling_options;
+ISO_API iso_tensor *iso_adaptive_average_pooling1d_with(const iso_adaptive_pooling_options *options,
+                                                        size_t size);
+ISO_API iso_tensor *iso_adaptive_average_pooling2d_with(const iso_adaptive_pooling_options *options,
+                                                        size_t size);
+ISO_API iso_tensor *iso_adaptive_average_pooling3d_with(const iso_adaptive_pooling_options *options,
+                                                        size_t size);
+ISO_API iso_tensor *iso_adaptive_max_pooling1d_with(const iso_adaptive_pooling_options *options, size_t size);
+ISO_API iso_tensor *iso_adaptive_max_pooling2d_with(const iso_adaptive_pooling_options *options, size_t size);
+ISO_API iso_tensor *iso_adaptive_max_pooling3d_with(const iso_adaptive_pooling_options *options, size_t size);
+#define iso_adaptive_average_pooling1d(...)                                                                  \
+    iso_adaptive_average_pooling1d_with(ISO_OPTIONS(iso_adaptive_pooling_options, __VA_ARGS__))
+#define iso_adaptive_average_pooling2d(...)                                                                  \
+    iso_adaptive_average_pooling2d_with(ISO_OPTIONS(iso_adaptive_pooling_options, __VA_ARGS__))
+#define iso_adaptive_average_pooling3d(...)                                                                  \
+    iso_adaptive_average_pooling3d_with(ISO_OPTIONS(iso_adaptive_pooling_options, __VA_ARGS__))
+#define iso_adaptive_max_pooling1d(...)                                                                      \
+    iso_adaptive_max_pooling1d_with(ISO_OPTIONS(iso_adaptive_pooling_options, __VA_ARGS__))
+#define iso_adaptive_max_pooling2d(...)                                                                      \
+    iso_adaptive_max_pooling2d_with(ISO_OPTIONS(iso_adaptive_pooling_options, __VA_ARGS__))
+#define iso_adaptive_max_pooling3d(...)                                                                      \
+    iso_adaptive_max_pooling3d_with(ISO_OPTIONS(iso_adaptive_pooling_options, __VA_ARGS__))
+
 #ifdef __cplusplus
 }
 #endif

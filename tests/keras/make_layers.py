@@ -100,6 +100,12 @@ ARGUMENTS = {
                             use_bias=True, activation="linear"),
     "SeparableConv1D": dict(filters=None, kernel_size=None, strides=1, padding="valid", dilation_rate=1,
                             depth_multiplier=1, use_bias=True, activation="linear"),
+    "AdaptiveAveragePooling1D": dict(output_size=None),
+    "AdaptiveAveragePooling2D": dict(output_size=None),
+    "AdaptiveAveragePooling3D": dict(output_size=None),
+    "AdaptiveMaxPooling1D": dict(output_size=None),
+    "AdaptiveMaxPooling2D": dict(output_size=None),
+    "AdaptiveMaxPooling3D": dict(output_size=None),
     "Attention": dict(use_scale=False, score_mode="dot", dropout=0.0),
     "AdditiveAttention": dict(use_scale=True, dropout=0.0),
     "SpatialDropout1D": dict(rate=None),
@@ -948,6 +954,15 @@ def products(case):
          activation="tanh")
 
 
+def adaptive_pools(case):
+    for kind in ("Average", "Max"):
+        for dims, shape, sizes in ((1, (2, 8, 3), (3, 4, 11)), (2, (2, 7, 6, 2), ((4, 3),)),
+                                   (3, (2, 5, 4, 3, 2), ((3, 2, 2),))):
+            for size in sizes:
+                name = size if dims == 1 else "x".join(map(str, size))
+                case(f"adaptive_{kind.lower()}_pooling{dims}d/{name}", f"Adaptive{kind}Pooling{dims}D", shape, output_size=size)
+
+
 def plain_attention(case):
     def call(**named):
         return lambda layer, x: layer(list(x), **named)
@@ -988,7 +1003,7 @@ FILES = {
     "layers_recurrent.h5": (recurrent, bidirectional, time_distributed, masking),
     "layers_transpose.h5": (transposed_convolutions,),
     "layers_volumes.h5": (volumes,),
-    "layers_further.h5": (small_layers, products, plain_attention, further_activations),
+    "layers_further.h5": (small_layers, products, adaptive_pools, plain_attention, further_activations),
     "layers_applications.h5": (normalization, of_applications),
 }
 if __name__ == "__main__":

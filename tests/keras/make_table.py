@@ -636,6 +636,14 @@ def products():
     return keras.Model(x, L.Dense(2)(L.Concatenate()([L.Flatten()(z), L.GlobalAveragePooling1D()(q), L.Dot(-1)([L.Flatten()(y), L.Flatten()(k)])])))
 
 
+@model(lambda: O.SGD(0.05, momentum=0.9))
+def adaptive_pools():
+    x, z, v = x_of((7, 3), "x"), x_of((5, 6, 2), "z"), x_of((3, 4, 5, 2), "v")
+    y = [L.AdaptiveAveragePooling1D(3)(x), L.AdaptiveMaxPooling1D(2)(x), L.AdaptiveAveragePooling2D(3)(z),
+         L.AdaptiveMaxPooling2D((2, 4))(z), L.AdaptiveAveragePooling3D((2, 3, 2))(v), L.AdaptiveMaxPooling3D(2)(v)]
+    return keras.Model([x, z, v], L.Dense(2)(L.Concatenate()([L.Flatten()(each) for each in y])))
+
+
 @model(lambda: O.SGD(0.05), tokens=6)
 def plain_attention():
     """Attention and AdditiveAttention, with masks and without; weights as a result; activations of all kinds."""

@@ -286,6 +286,10 @@ START_TEST(shapes)
     check_shape(iso_dot_attention(steps, steps, .scores = &weights), ISO_SHAPE(ISO_BATCH, 3, 2));
     check_shape(weights, ISO_SHAPE(ISO_BATCH, 3, 3));
     check_shape(iso_additive_attention(steps, iso_dense(steps, 5), .key = steps), ISO_SHAPE(ISO_BATCH, 3, 5));
+    check_shape(iso_adaptive_max_pooling1d(steps, 2), ISO_SHAPE(ISO_BATCH, 2, 2));
+    check_shape(iso_adaptive_average_pooling2d(x, .output_sizes = {3, 6}), ISO_SHAPE(ISO_BATCH, 3, 6, 3));
+    check_shape(iso_adaptive_average_pooling1d(iso_reshape(x, ISO_SHAPE(144, 1)), 101),
+                ISO_SHAPE(ISO_BATCH, 101, 1));
     check_shape(iso_center_crop(x, 5, 2), ISO_SHAPE(ISO_BATCH, 5, 2, 3));
     check_shape(iso_cropping3d(v, ISO_ZERO), ISO_SHAPE(ISO_BATCH, 4, 8, 6, 3));
     check_shape(iso_cropping3d(v, .sides = {{0, 1}, {2, 3}, {1, 0}}), ISO_SHAPE(ISO_BATCH, 3, 3, 5, 3));
@@ -603,6 +607,11 @@ START_TEST(errors_name_the_layer)
     queries = steps();
     iso_additive_attention(queries, queries, .dropout = 1);
     check_refused("'additive_attention' (AdditiveAttention)", "dropout is 1; it must be from 0 to below 1");
+    iso_adaptive_max_pooling2d(image(), .output_sizes = {2, -1});
+    check_refused("layer 'adaptive_max_pooling2d' (AdaptiveMaxPooling2D)",
+                  "output_size is -1 for 6 elements");
+    iso_adaptive_average_pooling3d(image(), 2);
+    check_refused("'adaptive_average_pooling3d'", "[batch, depth, height, width, channels]");
     iso_zero_padding1d(steps(), .sides = {1, -2});
     check_refused("'zero_padding1d'", "padding of a side is -2");
     iso_cropping1d(steps(), 2);

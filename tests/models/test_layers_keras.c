@@ -474,6 +474,28 @@ START_TEST(random_layers_have_keras_moments)
 }
 END_TEST
 
+/* Keras's EinsumDense counts what is summed and what is not: 4 and 50 * 20, whatever the order of dimensions. */
+START_TEST(fans_of_equations)
+{
+    enum { COUNT = 4 * 50 * 20 };
+    static double values[COUNT];
+    const double limit = sqrt(6.0 / (4 + 50 * 20));
+    double most = 0;
+    iso_graph *graph = iso_graph_create(ctx);
+    iso_tensor *x = iso_input(graph, "x", ISO_F32, ISO_SHAPE(4));
+    iso_tensor *y = iso_einsum_dense(x, "ab,cbd->acd", ISO_SHAPE(50, 20));
+    iso_function_options options = {.outputs = {y}, .inputs = {x}};
+    iso_function *function;
+    check_ok(iso_function_create_with(graph, &function, &options, sizeof options));
+    check_ok(iso_variable_read(iso_graph_variable(graph, 0), values, COUNT));
+    for (int i = 0; i < COUNT; i++)
+        most = fmax(most, fabs(values[i]));
+    ck_assert_msg(most > 0.99 * limit && most <= limit, "the largest is %g, the limit %g", most, limit);
+    iso_function_destroy(function);
+    iso_graph_destroy(graph);
+}
+END_TEST
+
 int main(void)
 {
     iso_status status = iso_init(NULL, NULL, &ctx);
@@ -481,6 +503,6 @@ int main(void)
         return iso_finish(ctx, status);
     int failed = RUN_TESTS("layers against Keras", 0, every_type_has_a_case, every_activation_has_a_case,
                            gradients_of_activations_are_finite_differences, parts_are_dropped_whole,
-                           random_layers_have_keras_moments, in_float64, in_float32);
+                           random_layers_have_keras_moments, fans_of_equations, in_float64, in_float32);
     return iso_finish(ctx, ISO_OK) || failed;
 }

@@ -317,6 +317,8 @@ static void further(net *n)
 {
     iso_tensor *x = numbers(n, "x", ISO_SHAPE(7, 6, 3));
     x = iso_center_crop(iso_conv2d(x, 5, 2, .name = "c"), 5, 4, .name = "middle");
+    x = iso_adaptive_average_pooling2d(x, .output_sizes = {5, 3}, .name = "means");
+    x = iso_adaptive_max_pooling2d(x, .output_sizes = {5, 4}, .name = "most");
     x = iso_spatial_dropout2d(iso_identity(x, .name = "same"), 0.2, .name = "channels");
     x = iso_regularize_activity(iso_dense(x, 4, .name = "narrow"), .l1 = 1e-2, .l2 = 2e-2);
     x = iso_unit_norm(iso_reshape(x, ISO_SHAPE(10, 8), .name = "rows"), .axis = {1}, .axis_count = 1,
