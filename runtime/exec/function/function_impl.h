@@ -36,17 +36,20 @@ iso_status iso_function_program(iso_graph *graph, const iso_distribution *distri
 /* The buckets of its updates: split by size if the mesh crosses hosts. */
 iso_status iso_function_buckets(const iso_program *program, bool one_domain, iso_bucket_list *buckets);
 
-/* function.c: the shape that a batch states for an input: that of a row, or the whole shape of an unbatched
+/* run.c: the shape that a batch states for an input: that of a row, or the whole shape of an unbatched
  * input. */
 iso_shape iso_input_row(const iso_tensor *input);
-/* Returns the plan for `rows` rows, which is made if there is none, and puts it in front of the others. New weights
- * that a step of another plan has left are sent. Collective. */
+/* function.c: returns the plan for `rows` rows, which is made if there is none, and puts it in front of the others.
+ * New weights that a step of another plan has left are sent. Collective. */
 iso_status iso_function_executable(iso_function *function, int64_t rows, iso_executable **executable);
-/* Runs one step on a batch; all ranks get the same status. On success *executable is the plan that ran. refused:
- * the status of an earlier check on this rank; unless it is ISO_OK, the step fails with it on all ranks.
+/* run.c: runs one step on a batch; all ranks get the same status. On success *executable is the plan that ran.
+ * refused: the status of an earlier check on this rank; unless it is ISO_OK, the step fails with it on all ranks.
  * Collective. */
 iso_status iso_function_take_step(iso_function *function, const iso_batch *batch, iso_status refused,
                                   iso_executable **executable);
+
+/* outputs.c: lends no parts any more. Local. */
+void iso_function_unmap_parts(iso_function *function);
 
 /* input_rows.c: calls the batch's `prepare`, if it has one, with the rows that the local slots will read; with no
  * rows if `refused`. An error is local to this rank. Collective for a batch with `prepare`. */
