@@ -11,6 +11,8 @@
 
 #include "models/layers/activation.h"
 #include "models/layers/attention.h"
+#include "models/layers/augmentation.h"
+#include "models/layers/conv_lstm.h"
 #include "models/layers/core.h"
 #include "models/layers/merging.h"
 #include "models/layers/normalization.h"

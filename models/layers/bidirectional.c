@@ -94,7 +94,7 @@ static iso_tensor *build_part(const bidirectional *b, int i)
     const bool flipped = i == BACKWARD && b->part[i].return_sequences, in_order = b->part[i].go_backwards;
     if (b->frozen[i])
         iso_freeze_begin(b->layer->graph);
-    iso_tensor *y = iso_recurrent_build(b->kind, &b->part[i], flipped && in_order);
+    iso_tensor *y = iso_recurrent_build(b->kind, &b->part[i], flipped && in_order, NULL);
     if (b->frozen[i])
         iso_freeze_end(b->layer->graph);
     return flipped && !in_order ? iso_flip(y, 1) : y;

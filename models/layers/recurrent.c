@@ -1,4 +1,5 @@
-/* LSTM, GRU and SimpleRNN: one product for the inputs of all steps, then the recurrence. */
+/* LSTM, GRU, SimpleRNN and the cells of RNN and ConvLSTM: one product or convolution for the inputs of all steps,
+ * then the recurrence. */
 #include <string.h>
 
 #include "models/layers/list.h"
@@ -9,16 +10,39 @@
 /* The names of a cell and its layer. */
 #define CELL_NAMES(type, name)                                                                               \
     type, name, "iso_" name "_with", name "_cell/kernel", name "_cell/recurrent_kernel", name "_cell/bias"
-static const iso_cell_kind lstm = {ISO_CELL_LSTM, CELL_NAMES("LSTM", "lstm"), 2, true};
-static const iso_cell_kind gru = {ISO_CELL_GRU, CELL_NAMES("GRU", "gru"), 1, true};
-static const iso_cell_kind simple_rnn = {ISO_CELL_SIMPLE, CELL_NAMES("SimpleRNN", "simple_rnn"), 1, false};
+/* The same of a cell alone. */
+#define PART_NAMES(type, name) type "Cell", name "_cell", "iso_rnn_with", "kernel", "recurrent_kernel", "bias"
+static const iso_cell_kind lstm = {ISO_CELL_LSTM, CELL_NAMES("LSTM", "lstm"), 2, true, false, 0};
+static const iso_cell_kind gru = {ISO_CELL_GRU, CELL_NAMES("GRU", "gru"), 1, true, false, 0};
+static const iso_cell_kind simple_rnn = {
+    ISO_CELL_SIMPLE, CELL_NAMES("SimpleRNN", "simple_rnn"), 1, false, false, 0};
 static const iso_cell_kind *const cells[] = {&lstm, &gru, &simple_rnn};
+static const iso_cell_kind parts[] = {
+    {ISO_CELL_LSTM, PART_NAMES("LSTM", "lstm"), 2, true, true, 0},
+    {ISO_CELL_GRU, PART_NAMES("GRU", "gru"), 1, true, true, 0},
+    {ISO_CELL_SIMPLE, PART_NAMES("SimpleRNN", "simple_rnn"), 1, false, true, 0}};
 
 const iso_cell_kind *iso_cell_kind_of(iso_cell cell)
 {
     for (size_t i = 0; i < sizeof cells / sizeof *cells; i++)
         if (cells[i]->cell == cell)
             return cells[i];
+    return NULL;
+}
+
+const iso_cell_kind *iso_cell_kind_of_part(iso_cell cell)
+{
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (parts[i].cell == cell)
+            return &parts[i];
+    return NULL;
+}
+
+const iso_cell_kind *iso_cell_kind_of_class(const char *type)
+{
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strcmp(parts[i].type, type) == 0)
+            return &parts[i];
     return NULL;
 }
 
@@ -38,15 +62,36 @@ typedef struct recurrent {
     iso_tensor *inputs[3]; /* x, and the state before the first step if it is given */
     int n_inputs;
     iso_weight_form kernel, recurrent, bias;
-    int64_t columns; /* gates times units */
-    bool in_order;   /* all states are returned in the order of time, backwards too */
+    int64_t columns;       /* gates times units */
+    iso_conv_windows conv; /* of images */
+    bool in_order;         /* all states are returned in the order of time, backwards too */
 } recurrent;
 
 /* ---- checks ---- */
 
+/* The positions of the windows along height (0) or width (1) of x. */
+static int64_t positions(const recurrent *r, int i)
+{
+    const iso_conv_geometry *g = &r->conv.geometry;
+    const iso_shape *x = iso_tensor_shape(r->options->x);
+    const int64_t extent = i == 0 && r->kind->image_dims == 1 ? 1 : x->dim[x->rank - 3 + i];
+    const int64_t reach = (r->conv.window[i] - 1) * g->dilation[i] + 1;
+    return (extent + g->pad_before[i] + g->pad_after[i] - reach) / g->stride[i] + 1;
+}
+
+/* A state, as the caller has it. */
+static iso_shape state_shape(const recurrent *r)
+{
+    iso_shape state = ISO_SHAPE(iso_tensor_shape(r->options->x)->dim[0]);
+    for (int i = 2 - r->kind->image_dims; i < 2; i++)
+        state.dim[state.rank++] = positions(r, i);
+    state.dim[state.rank++] = r->options->units;
+    return state;
+}
+
 static bool state_fits(const recurrent *r, const char *what, iso_tensor *state)
 {
-    const iso_shape want = ISO_SHAPE(iso_tensor_shape(r->options->x)->dim[0], r->options->units);
+    const iso_shape want = state_shape(r);
     char has[160], wants[160];
     if (!state ||
         (iso_tensor_graph(state) == r->layer->graph && iso_shape_equal(iso_tensor_shape(state), &want)))
@@ -75,13 +120,35 @@ static bool states_fit(const recurrent *r)
     return state_fits(r, "initial_h", o->initial_h) && state_fits(r, "initial_c", o->initial_c);
 }
 
-static bool recurrent_fits(const recurrent *r)
+/* The images of x, of one row if it has one dimension. */
+static iso_shape image_of(const recurrent *r)
+{
+    const iso_shape *x = iso_tensor_shape(r->options->x);
+    return ISO_SHAPE(x->dim[0], r->kind->image_dims == 1 ? 1 : x->dim[2], x->dim[x->rank - 2],
+                     x->dim[x->rank - 1]);
+}
+
+static bool inputs_fit(recurrent *r)
+{
+    static const char *const forms[] = {"[batch, steps, features]", "[batch, steps, width, channels]",
+                                        "[batch, steps, height, width, channels]"};
+    const int dims = r->kind->image_dims;
+    if (!iso_layer_check_rank(r->layer, r->options->x, 3 + dims, forms[dims]))
+        return false;
+    if (dims == 0)
+        return true;
+    const iso_shape image = image_of(r);
+    return iso_conv_windows_fit(r->layer, &image, &r->conv);
+}
+
+static bool recurrent_fits(recurrent *r)
 {
     const iso_recurrent_options *o = r->options;
-    if (!iso_layer_check_rank(r->layer, o->x, 3, "[batch, steps, features]"))
+    if (!inputs_fit(r))
         return false;
     if (o->units <= 0)
-        iso_layer_fail(r->layer, "units is %lld, it must be positive", (long long)o->units);
+        iso_layer_fail(r->layer, "%s is %lld, it must be positive", r->kind->image_dims ? "filters" : "units",
+                       (long long)o->units);
     else if (!(o->dropout >= 0 && o->dropout <= 1))
         iso_layer_fail(r->layer, "dropout is %g, it must be from 0 to 1", o->dropout);
     else if (!r->kind->has_gates && o->recurrent_activation)
@@ -112,10 +179,10 @@ static void set_forms(recurrent *r)
 
 static iso_tensor *drop_features(const recurrent *r, iso_tensor *x)
 {
-    const iso_shape *shape = iso_tensor_shape(x);
-    const iso_shape row = ISO_SHAPE(shape->dim[0], 1, shape->dim[2]);
+    iso_shape row = *iso_tensor_shape(x);
     if (r->options->dropout == 0)
         return x;
+    row.dim[1] = 1;
     return iso_by_mode(iso_layer_cast(r->layer, iso_layer_drop(r->layer, x, r->options->dropout, &row)), x);
 }
 
@@ -147,12 +214,14 @@ static void make_bias(const recurrent *r, iso_tensor *bias[2])
             iso_slice(bias[0], (const int64_t[]){i, 0}, (const int64_t[]){1, r->columns}), columns);
 }
 
-/* x: [batch, t, features] -> [batch, units] of one step */
+/* x: [batch, t, ..., units] -> [batch, ..., units] of one step */
 static iso_tensor *state_at(iso_tensor *x, int64_t step)
 {
     const iso_shape *shape = iso_tensor_shape(x);
-    const iso_shape state = ISO_SHAPE(shape->dim[0], shape->dim[2]);
-    return iso_reshape_to(iso_slice(x, (const int64_t[]){step, 0}, (const int64_t[]){1, shape->dim[2]}),
+    iso_shape state = {shape->rank - 1, {shape->dim[0]}};
+    for (int d = 2; d < shape->rank; d++)
+        state.dim[d - 1] = shape->dim[d];
+    return iso_reshape_to(iso_slice(x, (const int64_t[]){step, 0, 0, 0}, (const int64_t[]){1, -1, -1, -1}),
                           state);
 }
 
@@ -163,8 +232,7 @@ static iso_tensor *final_state(const recurrent *r, iso_tensor *x)
                               : x;
 }
 
-/* Whether the layer returns its last state too: Keras's return_state. */
-static bool returns_state(const iso_recurrent_options *o)
+bool iso_recurrent_returns_state(const iso_recurrent_options *o)
 {
     return o->final_h || o->final_c;
 }
@@ -181,7 +249,10 @@ static iso_tensor *output_of(const recurrent *r, iso_tensor *h)
     iso_tensor *mask = mask_of(r);
     if (!mask || !r->options->zero_output_for_mask || !iso_tensor_good(h))
         return h;
-    return iso_where(iso_mask_column(mask), h, iso_number(r->layer->graph, iso_tensor_dtype(h), 0));
+    iso_shape column = *iso_tensor_shape(h); /* of images too */
+    for (int d = 2; d < column.rank; d++)
+        column.dim[d] = 1;
+    return iso_where(iso_reshape_to(mask, column), h, iso_number(r->layer->graph, iso_tensor_dtype(h), 0));
 }
 
 /* h, and of LSTM c: all states in the order of time -> the layer's first result; the last states are the others. */
@@ -190,8 +261,8 @@ static iso_tensor *results(const recurrent *r, iso_tensor *h, iso_tensor *c)
     const iso_recurrent_options *o = r->options;
     iso_layer *layer = r->layer;
     iso_tensor *y = output_of(r, h),
-               *last = returns_state(o) || !o->return_sequences ? final_state(r, h) : NULL;
-    if (returns_state(o))
+               *last = iso_recurrent_returns_state(o) || !o->return_sequences ? final_state(r, h) : NULL;
+    if (iso_recurrent_returns_state(o))
         layer->others[layer->n_others++] = last;
     if (c)
         layer->others[layer->n_others++] = final_state(r, c);
@@ -201,6 +272,35 @@ static iso_tensor *results(const recurrent *r, iso_tensor *h, iso_tensor *c)
     return o->go_backwards && !r->in_order ? iso_flip(y, 1) : y;
 }
 
+/* A tensor over time or a state, whose images have one row more or less than the caller's if they have one
+ * dimension. */
+static iso_tensor *with_rows(const recurrent *r, iso_tensor *x, bool more)
+{
+    if (!x || r->kind->image_dims != 1 || !iso_tensor_good(x))
+        return x;
+    const iso_shape *shape = iso_tensor_shape(x);
+    iso_shape other = *shape;
+    const int width = shape->rank - 2, rows = more ? width : width - 1;
+    other.rank += more ? 1 : -1;
+    for (int d = rows + more; d < other.rank; d++)
+        other.dim[d] = shape->dim[more ? d - 1 : d + 1];
+    if (more)
+        other.dim[rows] = 1;
+    return iso_reshape_to(x, other);
+}
+
+/* The kernel of `form` for so many inputs. [inputs, columns], or [height, width, inputs, columns] of images. */
+static iso_tensor *make_kernel(const recurrent *r, const iso_weight_form *form, int64_t inputs)
+{
+    const int64_t *window = r->conv.window;
+    if (r->kind->image_dims == 0)
+        return iso_layer_weight(r->layer, form, ISO_SHAPE(inputs, r->columns));
+    if (r->kind->image_dims == 2)
+        return iso_layer_weight(r->layer, form, ISO_SHAPE(window[0], window[1], inputs, r->columns));
+    return iso_reshape_to(iso_layer_weight(r->layer, form, ISO_SHAPE(window[1], inputs, r->columns)),
+                          ISO_SHAPE(1, window[1], inputs, r->columns));
+}
+
 static iso_tensor *build(const recurrent *r)
 {
     const iso_recurrent_options *o = r->options;
@@ -208,20 +308,21 @@ static iso_tensor *build(const recurrent *r)
                                       .activation = o->activation,
                                       .recurrent = o->recurrent_activation,
                                       .backwards = o->go_backwards};
-    const int64_t features = iso_tensor_shape(o->x)->dim[2];
+    const iso_shape *shape = iso_tensor_shape(o->x);
     iso_tensor *bias[2], *c = NULL, *x = drop_features(r, iso_layer_cast(r->layer, o->x));
-    iso_tensor *kernel = iso_layer_weight(r->layer, &r->kernel, ISO_SHAPE(features, r->columns));
-    iso_tensor *recurrent_kernel = iso_layer_weight(r->layer, &r->recurrent, ISO_SHAPE(o->units, r->columns));
+    iso_tensor *kernel = make_kernel(r, &r->kernel, shape->dim[shape->rank - 1]);
+    iso_tensor *recurrent_kernel = make_kernel(r, &r->recurrent, o->units);
     make_bias(r, bias);
-    x = iso_matmul(x, kernel);
+    x = r->kind->image_dims ? iso_conv2d_op(with_rows(r, x, true), kernel, &r->conv.geometry)
+                            : iso_matmul(x, kernel);
     if (bias[0])
         x = iso_add(x, bias[0]);
-    iso_tensor *h0 = o->initial_h ? iso_layer_cast(r->layer, o->initial_h) : NULL;
-    iso_tensor *c0 = o->initial_c ? iso_layer_cast(r->layer, o->initial_c) : NULL;
-    const bool needs_c = r->kind->cell == ISO_CELL_LSTM && returns_state(o);
+    iso_tensor *h0 = o->initial_h ? with_rows(r, iso_layer_cast(r->layer, o->initial_h), true) : NULL;
+    iso_tensor *c0 = o->initial_c ? with_rows(r, iso_layer_cast(r->layer, o->initial_c), true) : NULL;
+    const bool needs_c = r->kind->cell == ISO_CELL_LSTM && iso_recurrent_returns_state(o);
     iso_tensor *h =
         iso_recurrence_op(x, recurrent_kernel, bias[1], h0, c0, mask_of(r), &form, needs_c ? &c : NULL);
-    return results(r, h, c);
+    return results(r, with_rows(r, h, false), with_rows(r, c, false));
 }
 
 /* ---- records ---- */
@@ -252,17 +353,26 @@ void iso_recurrent_note_state(iso_layer *layer)
         iso_attribute_add(layer->graph, list, &(iso_attribute){.kind = ISO_ATTRIBUTE_INPUT, .integer = i});
 }
 
-static void note(const recurrent *r)
+void iso_recurrent_note_steps(iso_layer *layer, const iso_recurrent_options *o)
 {
-    const iso_recurrent_options *o = r->options;
-    iso_layer *layer = r->layer;
     iso_layer_note_flag(layer, "return_sequences", o->return_sequences);
-    iso_layer_note_flag(layer, "return_state", returns_state(o));
+    iso_layer_note_flag(layer, "return_state", iso_recurrent_returns_state(o));
     iso_layer_note_flag(layer, "go_backwards", o->go_backwards);
     iso_layer_note_flag(layer, "stateful", false);
     iso_layer_note_flag(layer, "unroll", false);
     iso_layer_note_flag(layer, "zero_output_for_mask", o->zero_output_for_mask);
-    iso_layer_note_integer(layer, "units", o->units);
+    iso_recurrent_note_state(layer);
+}
+
+static void note(const recurrent *r)
+{
+    const iso_recurrent_options *o = r->options;
+    iso_layer *layer = r->layer;
+    if (!r->kind->is_part)
+        iso_recurrent_note_steps(layer, o);
+    iso_layer_note_integer(layer, r->kind->image_dims ? "filters" : "units", o->units);
+    if (r->kind->image_dims)
+        iso_conv_note(layer, &r->conv, r->kind->image_dims);
     note_activation(layer, "activation", o->activation, ISO_CELL_TANH);
     if (r->kind->has_gates)
         note_activation(layer, "recurrent_activation", o->recurrent_activation, ISO_CELL_SIGMOID);
@@ -273,7 +383,6 @@ static void note(const recurrent *r)
     iso_layer_note_real(layer, "dropout", o->dropout);
     iso_layer_note_real(layer, "recurrent_dropout", 0);
     iso_layer_note_none(layer, "seed");
-    iso_recurrent_note_state(layer);
 }
 
 static void list_inputs(recurrent *r)
@@ -303,7 +412,7 @@ static iso_tensor *build_recorded(recurrent *r)
 }
 
 iso_tensor *iso_recurrent_build(const iso_cell_kind *kind, const iso_recurrent_options *options,
-                                bool in_order)
+                                bool in_order, const iso_conv_windows *conv)
 {
     iso_layer layer = {0};
     recurrent r = {.layer = &layer,
@@ -311,6 +420,8 @@ iso_tensor *iso_recurrent_build(const iso_cell_kind *kind, const iso_recurrent_o
                    .options = options,
                    .columns = iso_cell_gates(kind->cell) * options->units,
                    .in_order = in_order};
+    if (conv)
+        r.conv = *conv;
     list_inputs(&r);
     iso_tensor *y = build_recorded(&r);
     /* Without a result there are no states. */
@@ -324,7 +435,7 @@ iso_tensor *iso_recurrent_build(const iso_cell_kind *kind, const iso_recurrent_o
 static iso_tensor *recurrent_with(const iso_cell_kind *kind, const iso_recurrent_options *given, size_t size)
 {
     ISO_LAYER_OPTIONS(iso_recurrent_options, options, given, size);
-    return iso_recurrent_build(kind, &options, false);
+    return iso_recurrent_build(kind, &options, false, NULL);
 }
 
 iso_tensor *iso_lstm_with(const iso_recurrent_options *options, size_t size)
@@ -359,19 +470,25 @@ static iso_cell_activation activation_of(const iso_layer_config *config, const c
     return kinds[iso_config_choice(config, key, names)];
 }
 
+void iso_recurrent_set_steps(iso_recurrent_options *options, const iso_layer_config *config)
+{
+    options->return_sequences = iso_config_flag(config, "return_sequences", false);
+    options->go_backwards = iso_config_flag(config, "go_backwards", false);
+    options->zero_output_for_mask = iso_config_flag(config, "zero_output_for_mask", false);
+}
+
 iso_recurrent_options iso_recurrent_options_of(const iso_cell_kind *kind, const iso_layer_config *config,
                                                iso_tensor *x)
 {
-    iso_recurrent_options options = {.x = x,
-                                     .name = config->name,
-                                     .units = iso_config_size(config, "units", ISO_REQUIRED),
-                                     .activation = activation_of(config, "activation", ISO_CELL_TANH),
-                                     .return_sequences = iso_config_flag(config, "return_sequences", false),
-                                     .go_backwards = iso_config_flag(config, "go_backwards", false),
-                                     .no_bias = !iso_config_flag(config, "use_bias", true),
-                                     .dropout = iso_config_number(config, "dropout", 0),
-                                     .zero_output_for_mask =
-                                         iso_config_flag(config, "zero_output_for_mask", false)};
+    iso_recurrent_options options = {
+        .x = x,
+        .name = config->name,
+        .units = iso_config_size(config, kind->image_dims ? "filters" : "units", ISO_REQUIRED),
+        .activation = activation_of(config, "activation", ISO_CELL_TANH),
+        .no_bias = !iso_config_flag(config, "use_bias", true),
+        .dropout = iso_config_number(config, "dropout", 0)};
+    if (!kind->is_part)
+        iso_recurrent_set_steps(&options, config);
     if (kind->has_gates)
         options.recurrent_activation = activation_of(config, "recurrent_activation", ISO_CELL_SIGMOID);
     if (kind->cell == ISO_CELL_LSTM)
@@ -382,21 +499,28 @@ iso_recurrent_options iso_recurrent_options_of(const iso_cell_kind *kind, const 
     return options;
 }
 
+void iso_recurrent_set_states(iso_recurrent_options *options, const iso_cell_kind *kind,
+                              const iso_layer_config *config, iso_tensor *const *x, int count,
+                              iso_tensor *final[2])
+{
+    if (count > 1 && count != 1 + kind->states)
+        iso_config_refuse(config, "initial_state", kind->states == 2 ? "two tensors, h and c" : "one tensor");
+    options->initial_h = count > 1 ? x[1] : NULL;
+    options->initial_c = count > 2 ? x[2] : NULL;
+    if (iso_config_flag(config, "return_state", false)) {
+        options->final_h = &final[0];
+        options->final_c = kind->states == 2 ? &final[1] : NULL;
+    }
+}
+
 /* x: the sequence, then the tensors of initial_state. */
 static iso_tensor *recurrent_build(const iso_cell_kind *kind, const iso_layer_config *config,
                                    iso_tensor *const *x, int count)
 {
     iso_recurrent_options options = iso_recurrent_options_of(kind, config, x[0]);
-    iso_tensor *h, *c;
-    if (count > 1 && count != 1 + kind->states)
-        iso_config_refuse(config, "initial_state", kind->states == 2 ? "two tensors, h and c" : "one tensor");
-    options.initial_h = count > 1 ? x[1] : NULL;
-    options.initial_c = count > 2 ? x[2] : NULL;
-    if (iso_config_flag(config, "return_state", false)) {
-        options.final_h = &h;
-        options.final_c = kind->states == 2 ? &c : NULL;
-    }
-    return iso_recurrent_build(kind, &options, false);
+    iso_tensor *final[2];
+    iso_recurrent_set_states(&options, kind, config, x, count, final);
+    return iso_recurrent_build(kind, &options, false, NULL);
 }
 
 #define RECURRENT_LAYER(name, keras_name)                                                                    \

@@ -1,4 +1,4 @@
-/* Recurrent layers: LSTM, GRU and SimpleRNN.
+/* Recurrent layers: LSTM, GRU, SimpleRNN and RNN.
  * Functions are local unless their comment says otherwise; every rank makes the same calls.
  * Pointers that functions return belong to the graph unless their comment says otherwise. */
 #ifndef ISO_MODELS_LAYERS_RECURRENT_H
@@ -56,6 +56,18 @@ ISO_API iso_tensor *iso_gru_with(const iso_recurrent_options *options, size_t si
 #define iso_gru(...) iso_gru_with(ISO_OPTIONS(iso_recurrent_options, __VA_ARGS__))
 ISO_API iso_tensor *iso_simple_rnn_with(const iso_recurrent_options *options, size_t size);
 #define iso_simple_rnn(...) iso_simple_rnn_with(ISO_OPTIONS(iso_recurrent_options, __VA_ARGS__))
+
+/* Keras's RNN of a cell: what iso_lstm, iso_gru and iso_simple_rnn compute. The variables of a layer named r are
+ * r/lstm_cell/kernel and so on. */
+typedef struct iso_rnn_options {
+    char begin_;
+    iso_tensor *x;
+    iso_cell cell;
+    iso_recurrent_options layer; /* all but x; the name is the cell's: "lstm_cell" */
+    const char *name;
+} iso_rnn_options;
+ISO_API iso_tensor *iso_rnn_with(const iso_rnn_options *options, size_t size);
+#define iso_rnn(...) iso_rnn_with(ISO_OPTIONS(iso_rnn_options, __VA_ARGS__))
 
 #ifdef __cplusplus
 }

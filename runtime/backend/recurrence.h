@@ -11,7 +11,10 @@
 /* Shapes as in graph/ops/network.h; NULL: the call does not have the array. */
 typedef struct iso_recurrence {
     int64_t rows, steps, units;
-    int64_t columns; /* of the kernel: the gates times the units */
+    int64_t pixels;    /* of a row: 1, or of convolutions height times width. Each has a cell */
+    int64_t size[2];   /* height and width of the image; 0: no image, the kernel is a matrix */
+    int64_t window[2]; /* height and width of the kernel */
+    int64_t columns;   /* of the kernel: the gates times the units */
     iso_recurrence_form form;
     const iso_array *x, *kernel, *bias, *h0, *c0, *mask;
     const iso_array *h, *gates, *c;       /* results, or what the gradient reads */
@@ -26,10 +29,17 @@ static inline const iso_array *iso_recurrence_take(const iso_array **next, bool 
 
 static inline void iso_recurrence_size(iso_recurrence *r)
 {
+    const int last = r->h->rank - 1;
     r->rows = r->h->dim[0];
     r->steps = r->h->dim[1];
-    r->units = r->h->dim[2];
-    r->columns = r->kernel->dim[1];
+    r->units = r->h->dim[last];
+    r->columns = r->kernel->dim[r->kernel->rank - 1];
+    r->pixels = 1;
+    for (int i = 0; i < 2 && last == 4; i++) {
+        r->size[i] = r->h->dim[2 + i];
+        r->window[i] = r->kernel->dim[i];
+        r->pixels *= r->size[i];
+    }
 }
 
 /* The results of the op, from *next on. */
@@ -82,10 +92,23 @@ static inline iso_recurrence iso_recurrence_grad_of(const iso_kernel_call *call)
     return r;
 }
 
-/* Whether the mask leaves out a step of a row. */
-static inline bool iso_recurrence_skips(const iso_recurrence *r, int64_t row, int64_t time)
+/* The cells of a step: row * pixels + pixel. */
+static inline int64_t iso_recurrence_cells(const iso_recurrence *r)
 {
-    return r->mask && !((const uint8_t *)r->mask->data)[row * r->steps + time];
+    return r->rows * r->pixels;
+}
+
+/* The number of a cell at a time in arrays over time. */
+ISO_HOST_DEVICE static inline int64_t iso_recurrence_index(int64_t steps, int64_t pixels, int64_t cell,
+                                                           int64_t time)
+{
+    return pixels == 1 ? cell * steps + time : (cell / pixels * steps + time) * pixels + cell % pixels;
+}
+
+/* Whether the mask leaves out a step of a cell. */
+static inline bool iso_recurrence_skips(const iso_recurrence *r, int64_t cell, int64_t time)
+{
+    return r->mask && !((const uint8_t *)r->mask->data)[cell / r->pixels * r->steps + time];
 }
 
 /* The position in time of the i-th step in the order of the recurrence. */

@@ -409,7 +409,10 @@ typedef struct iso_recurrence_form {
     iso_cell_activation recurrent;  /* of the gates; ISO_CELL_SIMPLE has none */
     bool backwards;                 /* from the last step to the first */
 } iso_recurrence_form;
-/* x: [batch, t, g u], what the inputs contribute to the g gates of u units, bias included; kernel: [u, g u]; bias:
+/* x: [batch, t, g u], what the inputs contribute to the g gates of u units, bias included; kernel: [u, g u]; or, with
+ * a convolution in place of the product h' kernel (Shi et al. 2015, arXiv 1506.04214), x: [batch, t, h, w, g u] and
+ * kernel: [r, s, u, g u], whose windows have zeros around the image; h, c and the states then have the dimensions h,
+ * w before u. bias:
  * NULL or [g u], added to h' kernel; h0, c0: [batch, u], the state before the first step, or NULL: zeros; c0 of LSTM
  * alone, and both or neither; mask: NULL or ISO_BOOL [batch, t]: a step where it is false leaves the state as it was.
  * h: [batch, t, u], the state after each step; *c, of LSTM, may be NULL: the same of its cells. With r = h' kernel
@@ -449,6 +452,35 @@ ISO_API iso_tensor *iso_dropout_op(iso_tensor *x, double rate, const char *path)
 /* x + stddev * z, with a standard normal z for each element, which depends on seed, `path`, step and
  * global index. */
 ISO_API iso_tensor *iso_gaussian_noise_op(iso_tensor *x, double stddev, const char *path);
+/* What a uniform number u becomes. */
+typedef enum iso_uniform_function {
+    ISO_UNIFORM_VALUE = 0, /* u */
+    ISO_UNIFORM_COSINE,    /* cos(2 pi u) */
+    ISO_UNIFORM_SINE,      /* sin(2 pi u) */
+} iso_uniform_function;
+/* For each element of x, whose values have no effect, a function of a number that is uniform from low to high; it
+ * depends on seed, `path`, step and global index, not on the function. ISO_INVALID (in the graph): a limit that is
+ * not finite. */
+ISO_API iso_tensor *iso_uniform_op(iso_tensor *x, double low, double high, iso_uniform_function function,
+                                   const char *path);
+/* What lies outside of an image a b c d. */
+typedef enum iso_fill_mode {
+    ISO_FILL_REFLECT = 0, /* d c b a | a b c d | d c b a */
+    ISO_FILL_WRAP,        /* a b c d | a b c d | a b c d */
+    ISO_FILL_CONSTANT,    /* v v v v | a b c d | v v v v */
+    ISO_FILL_NEAREST,     /* a a a a | a b c d | d d d d */
+} iso_fill_mode;
+typedef struct iso_warp_form {
+    int64_t height, width;   /* of the result; 0: that of x */
+    iso_fill_mode fill_mode; /* default: ISO_FILL_REFLECT */
+    double fill_value;       /* of ISO_FILL_CONSTANT; finite */
+    bool nearest;            /* the nearest pixel; default: linear between the four pixels around a place */
+} iso_warp_form;
+/* Images moved by affine maps, as keras.ops.image.affine_transform on JAX. x: [n, h, w, c]; maps: [n, 6], of x's
+ * type, float32 for bfloat16: for each image a0, a1, a2, b0, b1, b2 -> [n, height, width, c]: the pixel in row p and
+ * column q is that of x in row b0 q + b1 p + b2 and column a0 q + a1 p + a2. If these are not below 2^31 in amount,
+ * it is fill_value in every mode. No gradient flows to the maps. */
+ISO_API iso_tensor *iso_warp_op(iso_tensor *x, iso_tensor *maps, const iso_warp_form *form);
 /* `training` in functions made with .training = true, `inference` in others; both of one shape and type */
 ISO_API iso_tensor *iso_by_mode(iso_tensor *training, iso_tensor *inference);
 

@@ -31,6 +31,7 @@ POINTERS = {
     "iso_rotary_stretch *": "&f->stretch",
     "iso_weight_constraint *": "&f->constraint",
     "iso_recurrence_form *": "&f->recurrence",
+    "iso_warp_form *": "&f->warp",
     "iso_optimizer *": "&f->optimizer",
     "iso_loss *": "&f->loss",
     "iso_metric *": "&f->metric",
@@ -104,7 +105,7 @@ SCALARS = {
     "iso_dtype": "ISO_F32", "iso_shape": "f->shape", "iso_initializer": "(iso_initializer){0}", "iso_masks": "(iso_masks){0}", "iso_part": "ISO_TRAIN",
     "iso_optimizer": "f->optimizer", "iso_status": "ISO_OK", "iso_loss": "ISO_LOSS_MSE", "iso_metric": "ISO_METRIC_MSE",
     "iso_activation_kind": "ISO_RELU", "iso_reduction": "ISO_REDUCE_SUM", "MPI_Comm": "MPI_COMM_WORLD", "MPI_Fint": "0",
-    "iso_trace_detail": "ISO_TRACE_INSTRUCTIONS",
+    "iso_trace_detail": "ISO_TRACE_INSTRUCTIONS", "iso_uniform_function": "ISO_UNIFORM_VALUE",
 }
 # Arguments of one function that are not those of their type.
 SPECIAL = {

@@ -84,6 +84,7 @@ typedef struct fixture {
     iso_rotary_stretch stretch;
     iso_weight_constraint constraint;
     iso_recurrence_form recurrence;
+    iso_warp_form warp;
     iso_metric_settings metric_settings;
     iso_pool_geometry pool;
     iso_unfold_geometry unfold;

@@ -430,6 +430,38 @@ static bool unfold(trial *t, int index)
     return true;
 }
 
+/* ---- moved images ---- */
+
+/* Every fill mode, both interpolations; images that grow and shrink, of one pixel and one channel, no image. Maps
+ * have coefficients that reach far outside. */
+static bool warp(trial *t, int index)
+{
+    static const int64_t cases[][6] = {/* images, size of y, size of x, channels */
+                                       {3, 5, 7, 6, 4, 3},
+                                       {2, 4, 4, 9, 8, 1},
+                                       {2, 3, 2, 1, 1, 5},
+                                       {0, 3, 3, 3, 3, 2}};
+    enum { SIZES = sizeof cases / sizeof *cases, WARPS = 8 };
+    if (index == SIZES * WARPS)
+        return false;
+    const int64_t *c = cases[index / WARPS];
+    const bool gradient = strcmp(t->op, "warp_grad") == 0;
+    t->attrs.warp = (iso_warp_attrs){.size = {c[1], c[2]},
+                                     .from = {c[3], c[4]},
+                                     .fill_mode = (iso_fill_mode)(index % 4),
+                                     .nearest = index % WARPS >= 4,
+                                     .fill_value = 0.7};
+    if (gradient)
+        input(t, ISO_F32, -3, 3, DIMS(c[0], 6));
+    input(t, ISO_F32, -1, 1, DIMS(c[0], gradient ? c[1] : c[3], gradient ? c[2] : c[4], c[5]));
+    if (!gradient)
+        input(t, ISO_F32, -3, 3, DIMS(c[0], 6));
+    t->by_rows = 3;
+    t->fixed_types = gradient; /* sums are not made in bfloat16 */
+    output(t, ISO_F32, DIMS(c[0], gradient ? c[3] : c[1], gradient ? c[4] : c[2], c[5]));
+    return true;
+}
+
 /* ---- dropout and noise ---- */
 /* Parts of a global tensor: offsets and extents that no vector divides. The bits are the definition's. */
 static bool dropout(trial *t, int index)
@@ -450,6 +482,9 @@ static bool dropout(trial *t, int index)
         return false;
     if (strcmp(t->op, "gaussian_noise") == 0)
         t->attrs.noise = (iso_noise_attrs){0x123456789abcdefu, 0.3};
+    else if (strcmp(t->op, "uniform") == 0)
+        t->attrs.uniform =
+            (iso_uniform_attrs){0x123456789abcdefu, -0.5, 2, (iso_uniform_function)(index % 3)};
     else
         t->attrs.dropout = (iso_dropout_attrs){0x123456789abcdefu, (1u << 24) / 5 * 2, 1 / 0.6};
     input(t, ISO_F32, -1, 1, parts[index].rank, parts[index].dim);
@@ -504,6 +539,9 @@ static const struct {
     {"class_sparse_grad", class_parts},
     {"dropout", dropout},
     {"gaussian_noise", dropout},
+    {"uniform", dropout},
+    {"warp", warp},
+    {"warp_grad", warp},
     {"layer_moments", layer_parts},
     {"layer_scale", layer_parts},
     {"layer_grad_sums", layer_parts},

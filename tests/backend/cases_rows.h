@@ -280,24 +280,59 @@ static bool rotary(trial *t, int index)
 /* ---- recurrences ---- */
 
 /* Every cell; a state before the first step, the bias of r and the gradient of c, or none of them; both directions;
- * no row, one unit, vectors with a rest, more than one panel of a product; each activation. */
+ * no row, one unit, vectors with a rest, more than one panel of a product; each activation. Then convolutions of
+ * images, some of them by Winograd's algorithm, of one row, with windows of even sizes. */
 typedef struct recurrence_case {
     int64_t rows, steps, units;
     iso_cell_activation activation, recurrent;
     bool more, backwards, masked;
+    int64_t size[2], window[2]; /* of images; 0: there are none */
 } recurrence_case;
 static const recurrence_case recurrence_cases[] = {
-    {3, 4, 5, ISO_CELL_TANH, ISO_CELL_SIGMOID, false, false, false},
-    {17, 3, 16, ISO_CELL_TANH, ISO_CELL_SIGMOID, true, true, false},
-    {5, 6, 17, ISO_CELL_TANH, ISO_CELL_SIGMOID, true, true, true},
-    {3, 4, 5, ISO_CELL_RELU, ISO_CELL_SIGMOID, false, false, true},
-    {1, 6, 33, ISO_CELL_RELU, ISO_CELL_HARD_SIGMOID, true, false, false},
-    {2, 1, 1, ISO_CELL_SIGMOID, ISO_CELL_TANH, false, true, false},
-    {2, 1, 7, ISO_CELL_LINEAR, ISO_CELL_LINEAR, true, false, false},
-    {0, 3, 5, ISO_CELL_TANH, ISO_CELL_SIGMOID, true, false, false},
-    {65, 2, 40, ISO_CELL_HARD_SIGMOID, ISO_CELL_RELU, false, false, false},
+    {3, 4, 5, ISO_CELL_TANH, ISO_CELL_SIGMOID, false, false, false, {0}, {0}},
+    {17, 3, 16, ISO_CELL_TANH, ISO_CELL_SIGMOID, true, true, false, {0}, {0}},
+    {5, 6, 17, ISO_CELL_TANH, ISO_CELL_SIGMOID, true, true, true, {0}, {0}},
+    {3, 4, 5, ISO_CELL_RELU, ISO_CELL_SIGMOID, false, false, true, {0}, {0}},
+    {1, 6, 33, ISO_CELL_RELU, ISO_CELL_HARD_SIGMOID, true, false, false, {0}, {0}},
+    {2, 1, 1, ISO_CELL_SIGMOID, ISO_CELL_TANH, false, true, false, {0}, {0}},
+    {2, 1, 7, ISO_CELL_LINEAR, ISO_CELL_LINEAR, true, false, false, {0}, {0}},
+    {0, 3, 5, ISO_CELL_TANH, ISO_CELL_SIGMOID, true, false, false, {0}, {0}},
+    {65, 2, 40, ISO_CELL_HARD_SIGMOID, ISO_CELL_RELU, false, false, false, {0}, {0}},
+    {3, 4, 5, ISO_CELL_TANH, ISO_CELL_SIGMOID, true, true, true, {5, 6}, {3, 3}},
+    {2, 3, 16, ISO_CELL_TANH, ISO_CELL_SIGMOID, false, false, false, {8, 4}, {3, 3}},
+    {2, 2, 3, ISO_CELL_RELU, ISO_CELL_HARD_SIGMOID, true, false, false, {1, 7}, {1, 4}},
+    {0, 2, 3, ISO_CELL_TANH, ISO_CELL_SIGMOID, true, false, false, {4, 4}, {2, 1}},
 };
 enum { RECURRENCE_CASES = sizeof recurrence_cases / sizeof *recurrence_cases, CELLS = ISO_CELL_SIMPLE + 1 };
+
+/* Dimensions of a sequence: rows, steps, those of an image, features; without steps, of a state. */
+static int recurrence_dims(const recurrence_case *c, bool steps, int64_t features, int64_t dim[5])
+{
+    int rank = 0;
+    dim[rank++] = c->rows;
+    if (steps)
+        dim[rank++] = c->steps;
+    for (int i = 0; i < 2 && c->size[0] > 0; i++)
+        dim[rank++] = c->size[i];
+    dim[rank++] = features;
+    return rank;
+}
+
+static void recurrence_in(trial *t, const recurrence_case *c, bool steps, double low, double high,
+                          int64_t features)
+{
+    int64_t dim[5];
+    const int rank = recurrence_dims(c, steps, features, dim);
+    input(t, ISO_F32, low, high, rank, dim);
+    t->by_rows |= 1u << (t->inputs - 1);
+}
+
+static void recurrence_out(trial *t, const recurrence_case *c, bool steps, int64_t features)
+{
+    int64_t dim[5];
+    const int rank = recurrence_dims(c, steps, features, dim);
+    output(t, ISO_F32, rank, dim);
+}
 
 /* The op's results. */
 static void recurrence_results(trial *t, const recurrence_case *c, iso_cell cell,
@@ -312,18 +347,16 @@ static void recurrence_results(trial *t, const recurrence_case *c, iso_cell cell
 
 static void recurrence_result_in(trial *t, int64_t features, const recurrence_case *c)
 {
-    input(t, ISO_F32, 0, 1, DIMS(c->rows, c->steps, features));
-    t->by_rows |= 1u << (t->inputs - 1);
+    recurrence_in(t, c, true, 0, 1, features);
 }
 static void recurrence_result_out(trial *t, int64_t features, const recurrence_case *c)
 {
-    output(t, ISO_F32, DIMS(c->rows, c->steps, features));
+    recurrence_out(t, c, true, features);
 }
 
 static void recurrence_state_in(trial *t, const recurrence_case *c)
 {
-    input(t, ISO_F32, -1, 1, DIMS(c->rows, c->units));
-    t->by_rows |= 1u << (t->inputs - 1);
+    recurrence_in(t, c, false, -1, 1, c->units);
 }
 
 static void recurrence_mask_in(trial *t, const recurrence_case *c)
@@ -337,13 +370,15 @@ static void recurrence_mask_in(trial *t, const recurrence_case *c)
 /* kernel, small enough that long sums do not saturate the gates */
 static void recurrence_kernel(trial *t, const recurrence_case *c, int64_t columns)
 {
-    input(t, ISO_F32, -0.5, 0.5, DIMS(c->units, columns));
+    if (c->size[0] > 0)
+        input(t, ISO_F32, -0.2, 0.2, DIMS(c->window[0], c->window[1], c->units, columns));
+    else
+        input(t, ISO_F32, -0.5, 0.5, DIMS(c->units, columns));
 }
 
 static void recurrence_forward(trial *t, const recurrence_case *c, iso_cell cell, int64_t columns)
 {
-    input(t, ISO_F32, -2, 2, DIMS(c->rows, c->steps, columns));
-    t->by_rows |= 1;
+    recurrence_in(t, c, true, -2, 2, columns);
     recurrence_kernel(t, c, columns);
     if (c->more)
         input(t, ISO_F32, -1, 1, DIMS(columns));
@@ -366,7 +401,7 @@ static void recurrence_backward(trial *t, const recurrence_case *c, iso_cell cel
     for (int i = 0; i < (cell == ISO_CELL_GRU ? 2 : 1); i++)
         recurrence_result_out(t, columns, c);
     for (int i = 0; i < states; i++)
-        output(t, ISO_F32, DIMS(c->rows, c->units));
+        recurrence_out(t, c, false, c->units);
 }
 
 static bool recurrence(trial *t, int index)

@@ -28,7 +28,7 @@ static const distance distances[] = {
     /* Below 0 the tail falls as exp(-x^2 / 2), so rounding the argument changes it by up to x^2 units. */
     {"gelu", "", "1e-5", "3e-8", false},
     {"affine power gaussian_noise max_pool2d_grad average_pool2d average_pool2d_grad upsample_linear "
-     "upsample_linear_grad fold",
+     "upsample_linear_grad fold warp warp_grad uniform",
      "", "1e-6", "2e-7", false},
     {"batch_norm batch_norm_grad rotary", "", "1e-6", "3e-7", false},
     {"unary_gradient", "the gradient of each function", "1e-6", "1e-6", false},

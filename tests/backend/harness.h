@@ -48,6 +48,8 @@ typedef struct trial {
         iso_layer_norm_attrs layer_norm;
         iso_dropout_attrs dropout;
         iso_noise_attrs noise;
+        iso_uniform_attrs uniform;
+        iso_warp_attrs warp;
         iso_embedding_attrs embedding;
         iso_top_k_attrs top_k;
         iso_transpose_attrs transpose;

@@ -186,6 +186,27 @@ ARGUMENTS = {
     "SimpleRNN": dict(units=None, activation="tanh", use_bias=True, return_sequences=False, go_backwards=False),
     "Bidirectional": dict(layer=None, merge_mode="concat", backward_layer=None),
     "TimeDistributed": dict(layer=None),
+    "RNN": dict(cell=None, return_sequences=False, go_backwards=False),
+    "LSTMCell": dict(units=None, activation="tanh", recurrent_activation="sigmoid", use_bias=True),
+    "GRUCell": dict(units=None, activation="tanh", recurrent_activation="sigmoid", use_bias=True),
+    "SimpleRNNCell": dict(units=None, activation="tanh", use_bias=True),
+    "ConvLSTM1D": dict(filters=None, kernel_size=None, strides=1, padding="valid", dilation_rate=1, activation="tanh",
+                       recurrent_activation="sigmoid", use_bias=True, return_sequences=False, go_backwards=False),
+    "ConvLSTM2D": dict(filters=None, kernel_size=None, strides=(1, 1), padding="valid", dilation_rate=(1, 1),
+                       activation="tanh", recurrent_activation="sigmoid", use_bias=True, return_sequences=False,
+                       go_backwards=False),
+    "RandomFlip": dict(mode="horizontal_and_vertical"),
+    "RandomTranslation": dict(height_factor=None, width_factor=None, fill_mode="reflect", interpolation="bilinear",
+                              fill_value=0.0),
+    "RandomCrop": dict(height=None, width=None),
+    "RandomRotation": dict(factor=None, fill_mode="reflect", interpolation="bilinear", fill_value=0.0),
+    "RandomZoom": dict(height_factor=None, width_factor=None, fill_mode="reflect", interpolation="bilinear",
+                       fill_value=0.0),
+    "RandomShear": dict(x_factor=0.0, y_factor=0.0, fill_mode="reflect", interpolation="bilinear", fill_value=0.0),
+    "RandomContrast": dict(factor=None, value_range=(0, 255)),
+    "RandomBrightness": dict(factor=None, value_range=(0, 255)),
+    "RandomInvert": dict(factor=1.0, value_range=(0, 255)),
+    "RandomErasing": dict(factor=1.0, scale=(0.02, 0.33), fill_value=None, value_range=(0, 255)),
     "GaussianNoise": dict(stddev=None),
     "PReLU": dict(shared_axes=None),
     "Permute": dict(dims=None),
@@ -992,6 +1013,63 @@ def further_activations(case):
         case(f"activation/{a}", "Activation", wide, activation=a)
 
 
+def conv_lstm(case):
+    def with_state(layer, x):
+        return layer(x[0], initial_state=list(x[1:]))
+
+    two, one = "ConvLSTM2D", "ConvLSTM1D"
+    case("conv_lstm2d/last", two, (2, 3, 5, 4, 2), filters=3, kernel_size=3, padding="same")
+    case("conv_lstm2d/sequences", two, (2, 4, 4, 5, 3), filters=2, kernel_size=(3, 2), return_sequences=True)
+    case("conv_lstm2d/even", two, (2, 3, 4, 5, 1), filters=2, kernel_size=(2, 4), padding="same",
+         return_sequences=True)
+    case("conv_lstm2d/strides", two, (2, 3, 6, 7, 2), filters=2, kernel_size=3, strides=(2, 3), padding="same",
+         return_sequences=True)
+    case("conv_lstm2d/dilation", two, (2, 3, 6, 7, 2), filters=2, kernel_size=(2, 3), dilation_rate=(3, 2),
+         use_bias=False)
+    case("conv_lstm2d/backwards", two, (2, 3, 4, 4, 2), filters=2, kernel_size=3, padding="same", go_backwards=True,
+         return_sequences=True, activation="relu", recurrent_activation="hard_sigmoid")
+    case("conv_lstm2d/one_pixel", two, (3, 4, 1, 1, 2), filters=3, kernel_size=1, return_sequences=True)
+    case("conv_lstm2d/initial_state", two, (2, 3, 5, 4, 2), (2, 3, 2, 3), (2, 3, 2, 3), filters=3, kernel_size=3,
+         call=with_state)
+    case("conv_lstm1d/last", one, (2, 3, 5, 2), filters=3, kernel_size=3, padding="same")
+    case("conv_lstm1d/sequences", one, (2, 4, 7, 3), filters=2, kernel_size=2, strides=2, return_sequences=True)
+    case("conv_lstm1d/initial_state", one, (2, 3, 5, 2), (2, 3, 3), (2, 3, 3), filters=3, kernel_size=3,
+         go_backwards=True, return_sequences=True, call=with_state)
+
+
+def cells(case):
+    for cell in (L.LSTMCell, L.GRUCell, L.SimpleRNNCell):
+        low = cell.__name__
+        case(f"rnn/{low}", "RNN", (3, 5, 4), cell=cell(6))
+        case(f"rnn/{low}_sequences", "RNN", (3, 5, 4), cell=cell(3, activation="relu", use_bias=False),
+             return_sequences=True, go_backwards=True)
+
+
+def augmentation(case):
+    """Layers in training whose ranges hold one number, so that nothing is random."""
+    image, here = (3, 6, 5, 2), dict(training=True)
+    for mode in ("reflect", "wrap", "constant", "nearest"):
+        case(f"random_translation/{mode}", "RandomTranslation", image, height_factor=(0.25, 0.25),
+             width_factor=(-0.625, -0.625), fill_mode=mode, fill_value=0.5, **here)
+        case(f"random_rotation/{mode}", "RandomRotation", image, factor=(0.15, 0.15), fill_mode=mode, fill_value=0.5,
+             **here)
+        case(f"random_zoom/{mode}", "RandomZoom", image, height_factor=(0.875, 0.875), width_factor=(-0.5, -0.5),
+             fill_mode=mode, fill_value=0.5, **here)
+    case("random_rotation/nearest_pixel", "RandomRotation", image, factor=(-0.4, -0.4), interpolation="nearest",
+         fill_mode="constant", **here)
+    case("random_zoom/both", "RandomZoom", image, height_factor=(-0.375, -0.375), **here)
+    case("random_translation/inference", "RandomTranslation", image, height_factor=0.5, width_factor=0.5)
+    case("random_flip/inference", "RandomFlip", image, mode="vertical")
+    case("random_shear/inference", "RandomShear", image, x_factor=0.5, y_factor=0.25)
+    case("random_crop/middle", "RandomCrop", (2, 4, 7, 3), height=4, width=4, **here)
+    case("random_contrast/clipped", "RandomContrast", image, factor=(-0.75, 0.75), value_range=(-2, 1), **here)
+    case("random_brightness/clipped", "RandomBrightness", image, factor=(0.25, 0.25), value_range=(-1, 2), **here)
+    case("random_invert/all", "RandomInvert", image, factor=(1.0, 1.0), value_range=(-1, 2), **here)
+    case("random_erasing/all", "RandomErasing", image, factor=(1.0, 1.0), scale=(1.0, 1.0), fill_value=0.75,
+         value_range=(-1, 2), **here)
+    case("random_erasing/none", "RandomErasing", image, factor=(0.0, 0.0), **here)
+
+
 FILES = {
     "layers.h5": (simple, dense, conv2d, batch_norm, layer_norm, activations,
                   pooling, merging),
@@ -1001,6 +1079,7 @@ FILES = {
     "layers_activations.h5": (new_activations,),
     "layers_language.h5": (rms_norm, grouped_attention),
     "layers_recurrent.h5": (recurrent, bidirectional, time_distributed, masking),
+    "layers_images.h5": (conv_lstm, cells, augmentation),
     "layers_transpose.h5": (transposed_convolutions,),
     "layers_volumes.h5": (volumes,),
     "layers_further.h5": (small_layers, products, adaptive_pools, plain_attention, further_activations),

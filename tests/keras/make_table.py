@@ -510,6 +510,30 @@ def recurrent():
     return keras.Model(sequence, L.Dense(2)(L.Concatenate()([x, y, z])), name="recurrent")
 
 
+@model(lambda: O.SGD(0.1))
+def film():
+    """Layers that change images, with ranges of one number; recurrent convolutions, cells."""
+    image = x_of((8, 5, 2))
+    y = L.RandomTranslation((0.25, 0.25), (-0.5, -0.5), fill_mode="wrap")(image)
+    y = L.RandomRotation((0.125, 0.125), fill_mode="constant", fill_value=0.5)(y)
+    y = L.RandomZoom((-0.25, -0.25), interpolation="bilinear", fill_mode="nearest")(y)
+    y = L.RandomContrast((-0.5, 0.5), value_range=(-2, 2))(y)
+    y = L.RandomBrightness((0.25, 0.25), value_range=(-2, 2))(y)
+    y = L.RandomInvert((1.0, 1.0), value_range=(0, 1))(y)
+    y = L.RandomErasing((0.0, 0.0), fill_value=1.0)(y)
+    y = L.RandomShear(0.0, 0.0)(L.RandomCrop(8, 5)(y))
+    steps = L.Reshape((2, 4, 5, 2))(y)
+    y = L.ConvLSTM2D(3, (3, 2), strides=(2, 1), padding="same", return_sequences=True, name="reader")(steps)
+    y, h, c = L.ConvLSTM2D(2, 2, activation="relu", recurrent_activation="hard_sigmoid", go_backwards=True,
+                           return_sequences=True, return_state=True, kernel_regularizer=R.L2(0.01))(y)
+    y = L.ConvLSTM2D(2, 1, use_bias=False, return_sequences=True)(y, initial_state=[h, c])
+    y = L.ConvLSTM1D(2, 2, unit_forget_bias=False)(L.Reshape((2, 4, 2))(y))
+    y = L.RNN(L.GRUCell(3, use_bias=False), return_sequences=True, go_backwards=True)(y)
+    y, h, c = L.RNN(L.LSTMCell(2, name="inner"), return_state=True, name="outer")(y)
+    y = L.RNN(L.SimpleRNNCell(2))(L.Reshape((2, 1))(y), initial_state=h)
+    return keras.Model(image, L.Dense(2)(L.Concatenate()([y, c])), name="film")
+
+
 @model(lambda: O.SGD(0.05, momentum=0.9), "sparse_categorical_crossentropy", tokens=12, classes=12)
 def characters():
     return keras.Sequential([x_of((6,), dtype="int32"), L.Embedding(12, 8), L.GRU(7, return_sequences=True),

@@ -156,8 +156,8 @@ START_TEST(arguments)
          "no code in a file is ever executed"},
         {SEQUENTIAL(LAYER("Conv2D", ", \"filters\": 4, \"kernel_size\": [9, 9]")),
          "net.keras: config.json: layers[1] (Conv2D 'l'): layer 'l' (Conv2D): its kernel reaches over 9 "},
-        {SEQUENTIAL(LAYER("ConvLSTM2D", ", \"filters\": 4")),
-         "layers[1] (ConvLSTM2D 'l'): the layer ConvLSTM2D is not supported; there are: InputLayer, "
+        {SEQUENTIAL(LAYER("ConvLSTM3D", ", \"filters\": 4")),
+         "layers[1] (ConvLSTM3D 'l'): the layer ConvLSTM3D is not supported; there are: InputLayer, "
          "Functional, Sequential, "},
         {SEQUENTIAL(IN_STEPS LAYER("LSTM", ", \"units\": 4, \"return_state\": true")),
          "it has 3 outputs in a Sequential"},

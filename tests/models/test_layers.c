@@ -305,6 +305,19 @@ START_TEST(shapes)
     check_shape(iso_grouped_query_attention(row, row, 3, 4, 2), ISO_SHAPE(ISO_BATCH, 9, 4));
     check_shape(iso_rotary_embedding(row), ISO_SHAPE(ISO_BATCH, 9, 4));
     iso_tensor *h, *c;
+    iso_tensor *film = iso_input(graph, "film", ISO_F32, ISO_SHAPE(4, 7, 6, 2));
+    check_shape(
+        iso_conv_lstm2d(film, 5, 3, .strides_hw = {2, 1}, .padding = ISO_SAME, .return_sequences = true),
+        ISO_SHAPE(ISO_BATCH, 4, 4, 6, 5));
+    check_shape(
+        iso_conv_lstm2d(film, 5, .kernel_size_hw = {3, 1}, .dilation = 2, .final_h = &h, .final_c = &c),
+        ISO_SHAPE(ISO_BATCH, 3, 6, 5));
+    check_shape(c, ISO_SHAPE(ISO_BATCH, 3, 6, 5));
+    check_shape(iso_conv_lstm1d(image(), 5, 2), ISO_SHAPE(ISO_BATCH, 5, 5));
+    check_shape(iso_rnn(row, ISO_CELL_GRU, .layer = {.units = 5, .return_sequences = true, .name = "c"}),
+                ISO_SHAPE(ISO_BATCH, 9, 5));
+    check_shape(iso_random_crop(image(), 5, 2), ISO_SHAPE(ISO_BATCH, 5, 2, 3));
+    check_shape(iso_random_rotation(image(), {-0.1, 0.2}), ISO_SHAPE(ISO_BATCH, 8, 6, 3));
     check_shape(iso_lstm(row, 5, .final_h = &h, .final_c = &c), ISO_SHAPE(ISO_BATCH, 5));
     check_shape(h, ISO_SHAPE(ISO_BATCH, 5));
     check_shape(c, ISO_SHAPE(ISO_BATCH, 5));
@@ -662,6 +675,32 @@ START_TEST(errors_name_the_layer)
     check_refused("'group_normalization'", "2 groups do not divide 3 channels");
     iso_gaussian_noise(image(), 1.5);
     check_refused("'gaussian_noise'", "stddev is 1.5");
+    iso_random_flip(image(), (iso_flip_mode)7);
+    check_refused("layer 'random_flip' (RandomFlip)", "there is no mode 7");
+    iso_random_rotation(iso_reduce_sum(image(), (const int[]){3}, 1, false), {-0.1, 0.1});
+    check_refused("'random_rotation'", "it must be [batch, height, width, channels]");
+    iso_random_rotation(image(), {0.5, -0.5});
+    check_refused("'random_rotation'", "factor is from 0.5 to -0.5; its limits must be from -1 to 1");
+    iso_random_translation(image(), {-0.1, 0.1}, {-1.5, 0});
+    check_refused("'random_translation'", "width_factor is from -1.5 to 0; its limits must be from -1 to 1");
+    iso_random_translation(image(), {-0.1, 0.1}, {-0.1, 0.1}, .fill_mode = (iso_fill_mode)4);
+    check_refused("'random_translation'", "there is no fill_mode 4");
+    iso_random_translation(image(), {-0.1, 0.1}, .fill_mode = ISO_FILL_CONSTANT, .fill_value = NAN);
+    check_refused("'random_translation'", "fill_value is nan, it must be finite");
+    iso_random_zoom(image(), {-1, 0});
+    check_refused("'random_zoom'", "height_factor is from -1 and width_factor from 0; both must be above -1");
+    iso_random_shear(image(), {-0.1, 0.2});
+    check_refused("'random_shear'", "y_factor is from -0.1 to 0.2; its limits must be from 0 to 1");
+    iso_random_crop(image(), 3, 7);
+    check_refused("'random_crop'", "height is 3 and width 7 of images of 8 x 6");
+    iso_random_contrast(image(), {0.1, 2});
+    check_refused("'random_contrast'", "factor is from 0.1 to 2");
+    iso_random_brightness(image(), {0.1, 0.2}, {1, 0});
+    check_refused("'random_brightness'", "value_range is from 1 to 0");
+    iso_random_invert(image(), {-0.1, 0.2});
+    check_refused("'random_invert'", "factor is from -0.1 to 0.2");
+    iso_random_erasing(image(), .scale = {0.1, 1.2});
+    check_refused("'random_erasing'", "scale is from 0.1 to 1.2");
     iso_max_pooling1d(iso_input(graph, "x", ISO_F32, ISO_SHAPE(4, 3)), 5);
     check_refused("'max_pooling1d'", "reaches over 5");
     iso_activation(image(), ISO_RELU, .max_value = -1);
@@ -737,6 +776,18 @@ START_TEST(errors_name_the_layer)
     check_refused("rotary_embedding", "max_wavelength is 10000, scaling_factor 0: both must be positive");
     iso_lstm(image(), 4);
     check_refused("layer 'lstm' (LSTM)", "it must be [batch, steps, features]");
+    iso_conv_lstm2d(image(), 4, 3);
+    check_refused("layer 'conv_lstm2d' (ConvLSTM2D)", "it must be [batch, steps, height, width, channels]");
+    iso_conv_lstm1d(image(), 0, 3);
+    check_refused("'conv_lstm1d'", "filters is 0, it must be positive");
+    iso_conv_lstm1d(image(), 4, 7);
+    check_refused("'conv_lstm1d'", "its kernel reaches over 7 elements, its input has 6 (padding is valid)");
+    iso_conv_lstm1d(image(), 4, 3, .initial_h = steps(), .initial_c = steps());
+    check_refused("'conv_lstm1d'", "it must be [batch, 4, 4]");
+    iso_rnn(image(), ISO_CELL_LSTM, .layer = {.units = 4});
+    check_refused("layer 'rnn/lstm_cell' (LSTMCell)", "it must be [batch, steps, features]");
+    iso_rnn(steps(), (iso_cell)7, .layer = {.units = 4});
+    check_refused("layer 'rnn' (RNN)", "there is no such cell");
     iso_gru(steps(), 0, .name = "g");
     check_refused("layer 'g' (GRU)", "units is 0, it must be positive");
     iso_simple_rnn(iso_slice(steps(), (const int64_t[]){1, 0}, (const int64_t[]){0, -1}), 3);

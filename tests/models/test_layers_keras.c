@@ -63,7 +63,8 @@ static int case_numbers(const iso_layer_config *config, const char *key, double 
     const char *name = ((const case_config *)config->impl)->name;
     int count = oracle_numbers(file, name, attribute_of(config, key, room), found, MAX_NUMBERS);
     bool other = (strcmp(key, "strides") == 0 && strstr(name, "pooling")) || /* has another default */
-                 (strcmp(key, "groups") == 0 && strstr(name, "group_norm"));
+                 (strcmp(key, "groups") == 0 && strstr(name, "group_norm")) ||
+                 (strcmp(key, "scale") == 0 && strstr(name, "erasing"));
     if (count == 0 || (is_default(key, found, count) && !other))
         return 0;
     memcpy(values, found, (size_t)(count < capacity ? count : capacity) * sizeof *values);
@@ -292,6 +293,7 @@ static const char *const files[] = {"layers.h5",
                                     "layers_embeddings.h5",
                                     "layers_language.h5",
                                     "layers_recurrent.h5",
+                                    "layers_images.h5",
                                     "layers_transpose.h5",
                                     "layers_volumes.h5",
                                     "layers_further.h5",

@@ -409,6 +409,26 @@ static void wrappers(net *n)
              NULL);
 }
 
+/* Images that are changed at random, and then are the steps of recurrent convolutions. */
+static void film(net *n)
+{
+    iso_tensor *x = numbers(n, "x", ISO_SHAPE(6, 5, 2)), *h, *c;
+    x = iso_conv2d(x, 2, 1, .name = "mixed");
+    x = iso_random_rotation(iso_random_flip(x, ISO_FLIP_VERTICAL, .name = "flip"), {-0.1, 0.3},
+                            .name = "turn");
+    x = iso_random_zoom(x, {-0.3, 0.2}, .fill_mode = ISO_FILL_WRAP, .name = "zoom");
+    x = iso_random_contrast(x, {0.5, 0.5}, {-3, 3}, .name = "contrast");
+    x = iso_random_erasing(x, .value_range = {-1, 1}, .name = "erase");
+    x = iso_reshape(x, ISO_SHAPE(2, 3, 5, 2), .name = "steps");
+    x = iso_conv_lstm2d(x, 3, 2, .padding = ISO_SAME, .return_sequences = true, .dropout = 0.2, .final_h = &h,
+                        .final_c = &c, .name = "reader");
+    x = iso_conv_lstm2d(x, 3, .kernel_size_hw = {3, 1}, .padding = ISO_SAME, .initial_h = h, .initial_c = c,
+                        .go_backwards = true, .recurrent_l2 = 1e-3, .name = "writer");
+    x = iso_conv_lstm1d(x, 2, 2, .strides = 2, .name = "rows");
+    x = iso_rnn(x, ISO_CELL_GRU, .layer = {.units = 3}, .name = "ends");
+    classify(n, iso_dense(x, 4, .name = "d"), NULL);
+}
+
 /* Attention whose keys may be sharded by an axis that does not shard its queries: it is decomposed. */
 static void keys(net *n)
 {
@@ -473,6 +493,7 @@ const net_kind net_kinds[] = {{"mlp", mlp},
                               {"further", further},
                               {"recurrent", recurrent},
                               {"wrappers", wrappers},
+                              {"film", film},
                               {"keys", keys},
                               {"built-in mlp", builtin_mlp},
                               {"built-in convnet", builtin_convnet},

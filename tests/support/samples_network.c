@@ -166,6 +166,32 @@ SAMPLE(upsample_5x1_gradient)
     differentiate(s, upsample(s, 5, 1));
 }
 
+/* A turned and enlarged image, of which all sides are outside; linear in x, which is the only leaf. */
+static iso_tensor *warp(sample_graph *s, const iso_warp_form *form)
+{
+    static const double map[] = {0.9, -0.4, -0.73, 0.35, 1.2, -1.13};
+    iso_tensor *x = image(s, 3);
+    iso_tensor *maps = iso_constant(s->graph, iso_graph_precision(s->graph) == ISO_F64 ? ISO_F64 : ISO_F32,
+                                    ISO_SHAPE(1, 6), map);
+    return iso_warp_op(x, iso_broadcast_to(maps, ISO_SHAPE(ISO_BATCH, 6)), form);
+}
+static const iso_warp_form reflected = {.height = 7}, wrapped = {.width = 3, .fill_mode = ISO_FILL_WRAP},
+                           filled = {.fill_mode = ISO_FILL_CONSTANT, .fill_value = 0.5},
+                           pixels = {.fill_mode = ISO_FILL_NEAREST, .nearest = true};
+#define WARPS(NAME)                                                                                          \
+    SAMPLE(warp_##NAME)                                                                                      \
+    {                                                                                                        \
+        warp(s, &NAME);                                                                                      \
+    }                                                                                                        \
+    SAMPLE(warp_##NAME##_gradient)                                                                           \
+    {                                                                                                        \
+        differentiate(s, warp(s, &NAME));                                                                    \
+    }
+WARPS(reflected)
+WARPS(wrapped)
+WARPS(filled)
+WARPS(pixels)
+
 /* x: [batch, 2, 5, 6] */
 static iso_tensor *band(sample_graph *s, bool causal, int64_t window, double fill)
 {
@@ -340,6 +366,63 @@ static const iso_recurrence_form lstm_form = {.cell = ISO_CELL_LSTM}, gru_form =
 RECURRENCES(lstm)
 RECURRENCES(gru)
 RECURRENCES(simple)
+
+/* Images of which a state is a part, with windows that have more pixels behind than before. */
+static iso_tensor *recur_images(sample_graph *s, iso_cell cell, bool more, iso_tensor **c)
+{
+    const iso_recurrence_form form = {.cell = cell, .backwards = more};
+    const int64_t units = 2, columns = iso_cell_gates(cell) * units;
+    iso_tensor *x = sample_leaf(s, ISO_F32, -2, 2, ISO_SHAPE(ISO_BATCH, 3, 3, 4, columns));
+    iso_tensor *kernel = sample_leaf(s, ISO_F32, -0.5, 0.5, ISO_SHAPE(3, 2, units, columns));
+    if (!more)
+        return iso_recurrence_op(x, kernel, NULL, NULL, NULL, NULL, &form, c);
+    iso_tensor *bias = sample_leaf(s, ISO_F32, -1, 1, ISO_SHAPE(columns));
+    iso_tensor *h0 = sample_leaf(s, ISO_F32, -1, 1, ISO_SHAPE(ISO_BATCH, 3, 4, units));
+    iso_tensor *c0 =
+        cell == ISO_CELL_LSTM ? sample_leaf(s, ISO_F32, -1, 1, ISO_SHAPE(ISO_BATCH, 3, 4, units)) : NULL;
+    iso_tensor *mask = sample_leaf(s, ISO_BOOL, 0, 1, ISO_SHAPE(ISO_BATCH, 3));
+    return iso_recurrence_op(x, kernel, bias, h0, c0, mask, &form, c);
+}
+
+SAMPLE(lstm_images)
+{
+    recur_images(s, ISO_CELL_LSTM, false, NULL);
+}
+SAMPLE(gru_images_more)
+{
+    recur_images(s, ISO_CELL_GRU, true, NULL);
+}
+SAMPLE(lstm_images_gradient)
+{
+    iso_tensor *c, *h = recur_images(s, ISO_CELL_LSTM, true, &c);
+    differentiate(s, iso_add(h, c));
+}
+SAMPLE(gru_images_gradient)
+{
+    differentiate(s, recur_images(s, ISO_CELL_GRU, true, NULL));
+}
+SAMPLE(simple_images_gradient)
+{
+    differentiate(s, recur_images(s, ISO_CELL_SIMPLE, false, NULL));
+}
+
+static iso_tensor *draw(sample_graph *s, iso_uniform_function function)
+{
+    return iso_uniform_op(sample_leaf(s, ISO_F32, -2, 2, ISO_SHAPE(ISO_BATCH, 3)), -0.5, 2, function,
+                          "uniform");
+}
+SAMPLE(uniform)
+{
+    draw(s, ISO_UNIFORM_VALUE);
+}
+SAMPLE(uniform_cosine)
+{
+    draw(s, ISO_UNIFORM_COSINE);
+}
+SAMPLE(uniform_sine)
+{
+    draw(s, ISO_UNIFORM_SINE);
+}
 
 SAMPLE(noise)
 {
@@ -743,6 +826,11 @@ const sample network_samples[] = {
     {"recurrence_grad", lstm_recurrence_gradient},
     {"recurrence_grad", lstm_recurrence_gradient_more},
     {"recurrence_grad", lstm_recurrence_gradient_masked},
+    {"recurrence", lstm_images},
+    {"recurrence", gru_images_more},
+    {"recurrence_grad", lstm_images_gradient},
+    {"recurrence_grad", gru_images_gradient},
+    {"recurrence_grad", simple_images_gradient},
     {"recurrence", gru_recurrence},
     {"recurrence", gru_recurrence_more},
     {"recurrence", gru_recurrence_masked},
@@ -759,6 +847,17 @@ const sample network_samples[] = {
     {"recurrence_grad", simple_recurrence_gradient},
     {"recurrence_grad", simple_recurrence_gradient_more},
     {"recurrence_grad", simple_recurrence_gradient_masked},
+    {"warp", warp_reflected},
+    {"warp", warp_wrapped},
+    {"warp", warp_filled},
+    {"warp", warp_pixels},
+    {"warp_grad", warp_reflected_gradient},
+    {"warp_grad", warp_wrapped_gradient},
+    {"warp_grad", warp_filled_gradient},
+    {"warp_grad", warp_pixels_gradient},
+    {"uniform", uniform},
+    {"uniform", uniform_cosine},
+    {"uniform", uniform_sine},
     {"gaussian_noise", noise},
     {"gaussian_noise", noise_gradient},
     {"attention", attention},

@@ -47,11 +47,11 @@ bool iso_cpu_is_f32_or_bf16(const iso_kernel_call *call)
     return iso_cpu_has_type(call, ISO_F32) || iso_cpu_has_type(call, ISO_BF16);
 }
 
-static const iso_kernel *cpu_find(const char *op, const iso_kernel_call *call)
+const iso_kernel *iso_cpu_find(const char *op, const iso_kernel_call *call)
 {
     const iso_kernel *narrow = iso_narrow_has(call) ? iso_narrow_own(op, call) : NULL;
     if (!narrow && iso_narrow_has(call))
-        narrow = iso_narrow_find(op, call, cpu_find);
+        narrow = iso_narrow_find(op, call, iso_cpu_find);
     if (narrow)
         return narrow;
     for (int i = 0; kernels[i]; i++)
@@ -150,7 +150,7 @@ const iso_backend *iso_backend_cpu(void)
         .rounds = true,
         .normalizes = true,
         .unfolds = true,
-        .find = cpu_find,
+        .find = iso_cpu_find,
         .sum = cpu_sum,
         .maximum = cpu_maximum,
         .optimizer = optimizer,

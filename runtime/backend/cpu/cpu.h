@@ -7,6 +7,8 @@
 /* The fast kernels, ending with NULL, for tests. */
 const iso_kernel *const *iso_cpu_kernels(void);
 
+/* The kernel for an op: iso_backend.find, for kernels that call others. */
+const iso_kernel *iso_cpu_find(const char *op, const iso_kernel_call *call);
 /* Elements of dimensions [from, to) of an array. */
 int64_t iso_cpu_product(const iso_array *array, int from, int to);
 /* Whether all inputs and outputs have this type. */

@@ -26,6 +26,7 @@ KERNEL(layer_moments) KERNEL(layer_scale) KERNEL(layer_grad_sums) KERNEL(layer_g
 KERNEL(embedding) KERNEL(embedding_grad) KERNEL(embedding_grad_add)
 KERNEL(dropout) KERNEL(gaussian_noise)
 KERNEL(rotary)
+KERNEL(warp) KERNEL(warp_grad)
 KERNEL(unfold) KERNEL(fold)
 KERNEL(recurrence) KERNEL(recurrence_grad)
 KERNEL(max_pool2d) KERNEL(max_pool2d_grad) KERNEL(average_pool2d) KERNEL(average_pool2d_grad)

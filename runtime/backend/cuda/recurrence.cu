@@ -1,5 +1,6 @@
-/* Recurrences: for each step a product of the state with the kernel, then a thread for each unit of each row. States are
- * carried from step to step in the type of the computation. */
+/* Recurrences: for each step a product of the state with the kernel, or a convolution, then a thread for each unit of each
+ * cell, here called row: without images, each row of the batch has one. States are carried from step to step in the type
+ * of the computation. */
 #include "runtime/backend/cuda/product.h"
 #include "runtime/backend/recurrence.h"
 
@@ -46,7 +47,7 @@ template <class C> __device__ __forceinline__ C through(iso_cell_activation kind
  * does not have the array. */
 template <class T> struct step {
     typedef compute<T> C;
-    int64_t steps, units, columns, time, before;
+    int64_t steps, pixels, units, columns, time, before;
     iso_cell_activation activation, recurrent;
     const T *x, *bias, *h0, *c0, *dh, *dc;
     const uint8_t *mask; /* [rows, steps] */
@@ -59,12 +60,12 @@ template <class T> struct step {
     /* Element j of a row, of an array with so many columns. */
     __device__ int64_t at(int64_t row, int64_t j, int64_t of) const
     {
-        return (row * steps + time) * of + j;
+        return iso_recurrence_index(steps, pixels, row, time) * of + j;
     }
     /* Whether the mask leaves out the step. */
     __device__ bool skips(int64_t row) const
     {
-        return mask && !mask[row * steps + time];
+        return mask && !mask[row / pixels * steps + time];
     }
     /* h' kernel + bias */
     __device__ C r(int64_t row, int64_t j) const
@@ -92,7 +93,7 @@ template <class T> struct step {
     __device__ C stored_before(const T *states, const T *first, int64_t row, int64_t j) const
     {
         if (before >= 0)
-            return wide(states[(row * steps + before) * units + j]);
+            return wide(states[iso_recurrence_index(steps, pixels, row, before) * units + j]);
         return first ? wide(first[row * units + j]) : C(0);
     }
     /* The gradient of h after the step. */
@@ -255,6 +256,76 @@ template <class T> struct end_state {
     }
 };
 
+/* ---- convolutions of the state, element by element ---- */
+
+struct windows {
+    int64_t pixels, size[2], window[2], before[2]; /* before: zeros */
+    int64_t units, columns;
+    /* The pixel that tap (a, b) of pixel p reads; -1: outside of the image. */
+    __device__ int64_t read(int64_t p, int64_t a, int64_t b) const
+    {
+        return inside(p / size[1] + a - before[0], p % size[1] + b - before[1]);
+    }
+    /* The pixel whose tap (a, b) reads pixel p. */
+    __device__ int64_t reader(int64_t p, int64_t a, int64_t b) const
+    {
+        return inside(p / size[1] - a + before[0], p % size[1] - b + before[1]);
+    }
+    __device__ int64_t inside(int64_t y, int64_t x) const
+    {
+        return y >= 0 && y < size[0] && x >= 0 && x < size[1] ? y * size[1] + x : -1;
+    }
+};
+
+/* product [cells, columns] = state [cells, units] convolved with the kernel */
+template <class T> struct convolve_state {
+    windows w;
+    const compute<T> *state;
+    const T *kernel;
+    compute<T> *product;
+    __device__ void operator()(int64_t i) const
+    {
+        const int64_t cell = i / w.columns, j = i % w.columns, image = cell / w.pixels * w.pixels;
+        compute<T> sum = 0;
+        for (int64_t tap = 0; tap < w.window[0] * w.window[1]; tap++) {
+            const int64_t p = w.read(cell - image, tap / w.window[1], tap % w.window[1]);
+            for (int64_t k = 0; p >= 0 && k < w.units; k++)
+                sum += state[(image + p) * w.units + k] * wide(kernel[(tap * w.units + k) * w.columns + j]);
+        }
+        product[i] = sum;
+    }
+};
+
+/* state [cells, units] += dr [cells, columns] by the transpose of this */
+template <class T> struct convolve_gradient {
+    windows w;
+    const compute<T> *dr;
+    const T *kernel;
+    compute<T> *state;
+    __device__ void operator()(int64_t i) const
+    {
+        const int64_t cell = i / w.units, k = i % w.units, image = cell / w.pixels * w.pixels;
+        compute<T> sum = 0;
+        for (int64_t tap = 0; tap < w.window[0] * w.window[1]; tap++) {
+            const int64_t p = w.reader(cell - image, tap / w.window[1], tap % w.window[1]);
+            for (int64_t j = 0; p >= 0 && j < w.columns; j++)
+                sum += dr[(image + p) * w.columns + j] * wide(kernel[(tap * w.units + k) * w.columns + j]);
+        }
+        state[i] += sum;
+    }
+};
+
+windows windows_of(const iso_recurrence &r)
+{
+    const iso_conv_geometry same = iso_recurrence_geometry(r.window);
+    return {r.pixels,
+            {r.size[0], r.size[1]},
+            {r.window[0], r.window[1]},
+            {same.pad_before[0], same.pad_before[1]},
+            r.units,
+            r.columns};
+}
+
 /* The result of a product, dense; add: to what is there. */
 template <class C> struct put_product {
     C *c;
@@ -269,17 +340,17 @@ template <class C> struct put_product {
 
 product_shape forward_shape(const iso_recurrence &r)
 {
-    return shape_of_product(1, r.rows, r.columns, r.units);
+    return shape_of_product(1, iso_recurrence_cells(&r), r.columns, r.units);
 }
 product_shape backward_shape(const iso_recurrence &r)
 {
-    return shape_of_product(1, r.rows, r.units, r.columns);
+    return shape_of_product(1, iso_recurrence_cells(&r), r.units, r.columns);
 }
 
 /* Before the scratch memory of the products: two states, and the product; 16 bytes divide it. */
 int64_t own_elements(const iso_recurrence &r)
 {
-    return ceil_of(2 * r.rows * r.units + r.rows * r.columns, 4) * 4;
+    return ceil_of(iso_recurrence_cells(&r) * (2 * r.units + r.columns), 4) * 4;
 }
 
 size_t scratch_of(const iso_recurrence &r, const product_shape &product)
@@ -314,6 +385,7 @@ template <class T> step<T> step_of(const iso_kernel_call *call, const iso_recurr
 {
     step<T> s = {};
     s.steps = r.steps;
+    s.pixels = r.pixels;
     s.units = r.units;
     s.columns = r.columns;
     s.activation = r.form.activation;
@@ -331,8 +403,8 @@ template <class T> step<T> step_of(const iso_kernel_call *call, const iso_recurr
     s.dx = data_of<T>(r.dx);
     s.dr = data_of<T>(r.dr);
     s.state_h = static_cast<compute<T> *>(call->scratch);
-    s.state_c = s.state_h + r.rows * r.units;
-    s.product = s.state_c + r.rows * r.units;
+    s.state_c = s.state_h + iso_recurrence_cells(&r) * r.units;
+    s.product = s.state_c + iso_recurrence_cells(&r) * r.units;
     return s;
 }
 
@@ -355,16 +427,20 @@ template <class CELL> void run_forward(const iso_kernel_call *call, const iso_re
     typedef typename CELL::element T;
     typedef typename CELL::C C;
     step<T> s = step_of<T>(call, r);
-    const int64_t states = r.rows * r.units;
+    const int64_t states = iso_recurrence_cells(&r) * r.units;
     const iso_kernel_call products = call_of_products<C>(call, r);
     const strided<C, true> state = {s.state_h, {0, r.units, 1}};
-    const strided<T, false> kernel = {data_of<T>(r.kernel), {0, 1, r.columns}};
+    const T *kernel_data = data_of<T>(r.kernel);
+    const strided<T, false> kernel = {kernel_data, {0, 1, r.columns}};
     for_each(call->stream, states, begin_state<T>{s.h0, s.state_h});
     for_each(call->stream, states, begin_state<T>{s.c0, s.state_c});
     for (int64_t i = 0; i < r.steps; i++) {
         set_time(&s, r, i);
         s.has_product = i > 0 || r.h0;
-        if (s.has_product)
+        if (s.has_product && r.size[0] > 0)
+            for_each(call->stream, iso_recurrence_cells(&r) * r.columns,
+                     convolve_state<T>{windows_of(r), s.state_h, kernel_data, s.product});
+        else if (s.has_product)
             run_product(&products, forward_shape(r), state, kernel,
                         put_product<C>{s.product, r.columns, false});
         for_each(call->stream, states, forward_units<CELL>{s});
@@ -376,15 +452,19 @@ template <class CELL> void run_backward(const iso_kernel_call *call, const iso_r
     typedef typename CELL::element T;
     typedef typename CELL::C C;
     step<T> s = step_of<T>(call, r);
-    const int64_t states = r.rows * r.units;
+    const int64_t states = iso_recurrence_cells(&r) * r.units;
     const iso_kernel_call products = call_of_products<C>(call, r);
     const strided<C, true> dr = {s.product, {0, r.columns, 1}};
-    const strided<T, true> kernel = {data_of<T>(r.kernel), {0, r.columns, 1}};
+    const T *kernel_data = data_of<T>(r.kernel);
+    const strided<T, true> kernel = {kernel_data, {0, r.columns, 1}};
     for_each(call->stream, 2 * states, begin_state<T>{nullptr, s.state_h});
     for (int64_t i = r.steps - 1; i >= 0; i--) {
         set_time(&s, r, i);
         for_each(call->stream, states, backward_units<CELL>{s});
-        if (i > 0 || r.dh0)
+        if ((i > 0 || r.dh0) && r.size[0] > 0)
+            for_each(call->stream, states,
+                     convolve_gradient<T>{windows_of(r), s.product, kernel_data, s.state_h});
+        else if (i > 0 || r.dh0)
             run_product(&products, backward_shape(r), dr, kernel, put_product<C>{s.state_h, r.units, true});
     }
     if (r.dh0)

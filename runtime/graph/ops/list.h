@@ -71,6 +71,8 @@ OP(unfold)
 OP(fold)
 OP(upsample_linear)
 OP(upsample_linear_grad)
+OP(warp)
+OP(warp_grad)
 OP(band)
 OP(rotary)
 OP(attention)
@@ -114,6 +116,7 @@ OP(embedding_grad)
 OP(embedding_grad_add)
 OP(dropout)
 OP(gaussian_noise)
+OP(uniform)
 
 // clang-format on
 #undef OP

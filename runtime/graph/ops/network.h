@@ -37,6 +37,11 @@
  *                        beyond the first or last centre equals that row; likewise along the width
  *   upsample_linear_grad dy [n, h, s*, w, t*, c] -> dx [n, h, w, c]
  *
+ * ---- images moved by maps (iso_warp_attrs); graph.h says what a map is
+ *   warp                x [n, h*, w*, c], maps [n, 6*] (F32 if x is BF16) -> y [n, h'*, w'*, c]: the sum of the
+ *                       pixels of iso_warp_taps_of by their shares; one whose share is 0 is not read
+ *   warp_grad           maps [n, 6*], dy [n, h'*, w'*, c] -> dx [n, h*, w*, c]
+ *
  * ---- a band of a matrix (iso_band_attrs)
  *   band                x [..., t, s] -> y = x at s <= t if causal, and |t - s| < window if window > 0, in global
  *                       indices; fill elsewhere
@@ -63,6 +68,8 @@
  *                       has_dc -> dx [batch, t*, g u*]; GRU: dr, as dx; dh0 if has_state, and dc0. dr is the gradient
  *                       of r = h' kernel + bias, which is dx in the other cells: the gradients of kernel and bias
  *                       follow from it. Where the mask is 0, dx and dr are 0
+ *   both                with a kernel [r, s, u*, g u*], convolutions (iso_recurrence_geometry) in place of the
+ *                       products, and dimensions h*, w* before the last one of all arrays but kernel, bias and mask
  *
  * ---- softmax (iso_softmax_attrs), along an axis that is whole ----
  *   softmax             x -> y
@@ -141,7 +148,9 @@
  *                        iff iso_random_word(key, info->step, i) >> 8 >= threshold, and is then x * (type)scale;
  *                        the others are 0. That word is word i % 4 of block i / 4. The gradient is dropout of dy
  *   gaussian_noise       x -> x + stddev * z (iso_noise_attrs); for element i, as above, z is number i % 4 of
- *                        iso_random_normals(key, info->step, i / 4), computed in double */
+ *                        iso_random_normals(key, info->step, i / 4), computed in double
+ *   uniform              x -> iso_uniform_number (iso_uniform_attrs) of iso_random_word(key, info->step, i), for
+ *                        element i as above */
 // clang-format on
 #ifndef ISO_GRAPH_OPS_NETWORK_H
 #define ISO_GRAPH_OPS_NETWORK_H
@@ -268,6 +277,18 @@ typedef struct iso_recurrence_attrs {
     bool has_mask;
 } iso_recurrence_attrs;
 
+/* The convolution of the state with a kernel [r, s, u, g u]: zeros around the image, the further one after it, so
+ * that there is a window for each pixel. */
+static inline iso_conv_geometry iso_recurrence_geometry(const int64_t *kernel)
+{
+    iso_conv_geometry same = {{1, 1}, {1, 1}, {0, 0}, {0, 0}, 1};
+    for (int i = 0; i < 2; i++) {
+        same.pad_before[i] = (kernel[i] - 1) / 2;
+        same.pad_after[i] = kernel[i] - 1 - same.pad_before[i];
+    }
+    return same;
+}
+
 /* The number of gates, g. */
 ISO_HOST_DEVICE static inline int64_t iso_cell_gates(iso_cell cell)
 {
@@ -278,6 +299,19 @@ typedef struct iso_noise_attrs {
     uint64_t key; /* iso_random_key(seed of the graph, path) */
     double stddev;
 } iso_noise_attrs;
+
+typedef struct iso_uniform_attrs {
+    uint64_t key; /* iso_random_key(seed of the graph, path) */
+    double low, high;
+    iso_uniform_function function;
+} iso_uniform_attrs;
+
+typedef struct iso_warp_attrs {
+    int64_t size[2], from[2]; /* height and width of y and of x */
+    iso_fill_mode fill_mode;
+    bool nearest;
+    double fill_value;
+} iso_warp_attrs;
 
 typedef struct iso_softmax_attrs {
     int axis; /* not negative */

@@ -45,6 +45,30 @@ static int given_states(const iso_op *op)
 
 /* ---- shapes ---- */
 
+enum { PRODUCT = 2, CONVOLUTION = 4 }; /* dimensions of a kernel */
+
+/* The convolution of the state: it has as many positions as the state has pixels. */
+static iso_conv_attrs convolution_of(const iso_shape *kernel)
+{
+    return (iso_conv_attrs){.geometry = iso_recurrence_geometry(kernel->dim), .shape = *kernel};
+}
+
+/* The last dimension of a shape is another one. */
+static iso_shape with_last(iso_shape shape, int64_t last)
+{
+    shape.dim[shape.rank - 1] = last;
+    return shape;
+}
+
+/* A state, from x or h: without the time. */
+static iso_shape state_shape(const iso_shape *over_time, int64_t units)
+{
+    iso_shape state = {over_time->rank - 1, {over_time->dim[0]}};
+    for (int d = 2; d < over_time->rank; d++)
+        state.dim[d - 1] = over_time->dim[d];
+    return with_last(state, units);
+}
+
 static bool input_fits(iso_op *op, int i, const iso_shape *shape, const char *what)
 {
     if (!iso_expect_float(op, i, -1) || !iso_expect_same_type(op, 0, i))
@@ -54,16 +78,9 @@ static bool input_fits(iso_op *op, int i, const iso_shape *shape, const char *wh
            iso_op_refuse(op, "%s should be %s", what, iso_shape_text(shape, text, sizeof text));
 }
 
-/* [batch, t, features] and its first and last dimension, by those of input `like`. */
-static iso_shape over_time(const iso_op *op, int like, int64_t features)
+static bool states_fit(iso_op *op, int first, const iso_shape *x, int64_t units)
 {
-    const iso_shape *x = &op->inputs[like]->shape;
-    return ISO_SHAPE(x->dim[0], x->dim[1], features);
-}
-
-static bool states_fit(iso_op *op, int first, int64_t batch, int64_t units)
-{
-    const iso_shape state = ISO_SHAPE(batch, units);
+    const iso_shape state = state_shape(x, units);
     for (int i = 0; i < state_count(op); i++)
         if (!input_fits(op, first + i, &state, i == 0 ? "h0" : "c0"))
             return false;
@@ -77,25 +94,39 @@ static bool mask_fits(iso_op *op, int i, const iso_shape *x)
            iso_op_refuse(op, "the mask should be bool, of the batch and the steps");
 }
 
+/* The kernel of x [batch, t, g u] is [u, g u], that of x [batch, t, h, w, g u] [r, s, u, g u]. */
+static bool kernel_fits(iso_op *op, int64_t gates)
+{
+    const iso_shape *x = &op->inputs[X]->shape, *kernel = &op->inputs[KERNEL]->shape;
+    const bool images = x->rank == 5;
+    if (!iso_expect_float(op, X, images ? 5 : 3) ||
+        !iso_expect_float(op, KERNEL, images ? CONVOLUTION : PRODUCT))
+        return false;
+    const int64_t units = kernel->dim[kernel->rank - 2];
+    if (x->dim[1] < 1 || units < 1 || (images && (kernel->dim[0] < 1 || kernel->dim[1] < 1)))
+        return iso_op_refuse(op, "takes at least one step and one unit%s",
+                             images ? ", and windows of a pixel" : "");
+    if (x->dim[x->rank - 1] != gates * units)
+        return iso_op_refuse(op, "takes [batch, t, %s%lld u] and [%su, %lld u]", images ? "h, w, " : "",
+                             (long long)gates, images ? "r, s, " : "", (long long)gates);
+    const iso_shape fitting = with_last(*kernel, gates * units);
+    return input_fits(op, KERNEL, &fitting, "the kernel");
+}
+
 static bool recurrence_infer(iso_op *op)
 {
     const iso_recurrence_attrs *attrs = op->attrs;
     const iso_shape *x = &op->inputs[X]->shape, *kernel = &op->inputs[KERNEL]->shape;
-    const int64_t gates = iso_cell_gates(attrs->form.cell), units = kernel->dim[0];
-    if (!iso_expect_float(op, X, 3) || !iso_expect_float(op, KERNEL, 2))
+    const int64_t gates = iso_cell_gates(attrs->form.cell);
+    if (!kernel_fits(op, gates))
         return false;
-    if (x->dim[1] < 1 || units < 1)
-        return iso_op_refuse(op, "takes at least one step and one unit");
-    if (x->dim[2] != gates * units)
-        return iso_op_refuse(op, "takes [batch, t, %lld u] and [u, %lld u]", (long long)gates,
-                             (long long)gates);
+    const int64_t units = kernel->dim[kernel->rank - 2];
     const iso_shape columns = ISO_SHAPE(gates * units);
-    if (!input_fits(op, KERNEL, &ISO_SHAPE(units, gates * units), "the kernel") ||
-        (attrs->has_bias && !input_fits(op, BIAS, &columns, "the bias")) ||
-        (attrs->has_state && !states_fit(op, first_state(op), x->dim[0], units)) ||
+    if ((attrs->has_bias && !input_fits(op, BIAS, &columns, "the bias")) ||
+        (attrs->has_state && !states_fit(op, first_state(op), x, units)) ||
         (attrs->has_mask && !mask_fits(op, first_state(op) + given_states(op), x)))
         return false;
-    const iso_shape h = over_time(op, X, units), saved = over_time(op, X, 4 * units);
+    const iso_shape h = with_last(*x, units), saved = with_last(*x, 4 * units);
     op->n_outputs = output_count(op);
     for (int i = 0; i < op->n_outputs; i++)
         iso_set_output(op, i, op->inputs[X]->dtype, i == GATES ? &saved : &h);
@@ -107,8 +138,8 @@ static bool recurrence_grad_infer(iso_op *op)
 {
     const iso_recurrence_attrs *attrs = op->attrs;
     const int mask = 1 + given_states(op), h = mask + attrs->has_mask, dh = h + output_count(op);
-    const int64_t columns = op->inputs[OF_KERNEL]->shape.dim[1];
-    const iso_shape dx = over_time(op, h, columns);
+    const iso_shape *kernel = &op->inputs[OF_KERNEL]->shape;
+    const iso_shape dx = with_last(op->inputs[h]->shape, kernel->dim[kernel->rank - 1]);
     for (int i = dh; i < op->n_inputs; i++)
         if (!input_fits(op, i, &op->inputs[h]->shape, "a gradient of a state"))
             return false;
@@ -144,12 +175,14 @@ static void recurrence_grad_rule_of(const iso_op *op, iso_rule *rule)
     by_rows(op, OF_KERNEL, 1, rule);
 }
 
-/* One product for each step, and about 30 operations for each unit of it. */
+/* One product or convolution for each step, and about 30 operations for each unit of it. sequence: an array over
+ * time. */
 static double flops_of(const iso_box *sequence, const iso_box *kernel)
 {
-    double steps = (double)sequence->extent[0] * (double)sequence->extent[1],
-           units = (double)kernel->extent[0];
-    return steps * units * (2 * (double)kernel->extent[1] + 30);
+    double pixels = 1;
+    for (int d = 0; d < sequence->rank - 1; d++)
+        pixels *= (double)sequence->extent[d];
+    return pixels * (2 * iso_box_elements(kernel) + 30 * (double)kernel->extent[kernel->rank - 2]);
 }
 
 static double recurrence_flops(const iso_op *op, const iso_box *inputs, const iso_box *outputs)
@@ -166,10 +199,10 @@ static double recurrence_grad_flops(const iso_op *op, const iso_box *inputs, con
 
 /* ---- gradient ---- */
 
-/* Steps first .. first + count - 1 of x [batch, t, features]. */
+/* Steps first .. first + count - 1 of x [batch, t, ...]. */
 static iso_tensor *steps_of(iso_tensor *x, int64_t first, int64_t count)
 {
-    return iso_slice(x, (const int64_t[]){first, 0}, (const int64_t[]){count, -1});
+    return iso_slice(x, (const int64_t[]){first, 0, 0, 0}, (const int64_t[]){count, -1, -1, -1});
 }
 
 /* The gradient of the kernel: the sum over rows and steps of h' dr, where h' is the state before the step. Without a
@@ -177,13 +210,16 @@ static iso_tensor *steps_of(iso_tensor *x, int64_t first, int64_t count)
 static iso_tensor *kernel_gradient(const iso_op *op, iso_tensor *dr)
 {
     static const iso_matmul_attrs contract = {.contract = true};
+    const iso_shape *kernel = &op->inputs[KERNEL]->shape;
     const iso_recurrence_attrs *attrs = op->attrs;
     iso_tensor *h = op->outputs[H];
     const int64_t steps = h->shape.dim[1], later = attrs->form.backwards ? 0 : 1, earlier = 1 - later;
     const int state = first_state(op);
     iso_tensor *before = steps > 1 ? steps_of(h, earlier, steps - 1) : NULL;
     if (attrs->has_state) {
-        iso_tensor *h0 = iso_reshape_to(op->inputs[state], ISO_SHAPE(h->shape.dim[0], 1, h->shape.dim[2]));
+        iso_shape one = h->shape;
+        one.dim[1] = 1;
+        iso_tensor *h0 = iso_reshape_to(op->inputs[state], one);
         iso_tensor *both[] = {later ? h0 : before, later ? before : h0};
         before = before ? iso_concat(both, 2, 1) : h0;
     } else if (before) {
@@ -191,7 +227,9 @@ static iso_tensor *kernel_gradient(const iso_op *op, iso_tensor *dr)
     } else {
         before = iso_or_zeros(NULL, h);
     }
-    return iso_op_2(&iso_op_matmul, before, dr, &contract);
+    const iso_conv_attrs convolution = convolution_of(kernel);
+    return kernel->rank == PRODUCT ? iso_op_2(&iso_op_matmul, before, dr, &contract)
+                                   : iso_op_2(&iso_op_conv2d_grad_kernel, before, dr, &convolution);
 }
 
 static void recurrence_gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)

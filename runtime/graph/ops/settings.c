@@ -69,6 +69,10 @@ const iso_setting iso_unfold_settings[] = {COUNT(geometry.size),
 #define ATTRS iso_upsample_attrs
 const iso_setting iso_upsample_settings[] = {PAIR(times), {0}};
 #undef ATTRS
+#define ATTRS iso_warp_attrs
+const iso_setting iso_warp_settings[] = {PAIR(size),    PAIR(from),       INT(fill_mode),
+                                         FLAG(nearest), REAL(fill_value), {0}};
+#undef ATTRS
 #define ATTRS iso_band_attrs
 const iso_setting iso_band_settings[] = {REAL(fill), COUNT(window), COUNT(causal), {0}};
 #undef ATTRS
@@ -85,6 +89,9 @@ const iso_setting iso_recurrence_settings[] = {
 #undef ATTRS
 #define ATTRS iso_noise_attrs
 const iso_setting iso_noise_settings[] = {COUNT(key), REAL(stddev), {0}};
+#undef ATTRS
+#define ATTRS iso_uniform_attrs
+const iso_setting iso_uniform_settings[] = {COUNT(key), REAL(low), REAL(high), INT(function), {0}};
 #undef ATTRS
 #define ATTRS iso_softmax_attrs
 const iso_setting iso_softmax_settings[] = {INT(axis), {0}};

@@ -110,7 +110,9 @@ static const inner_layer inner_layers[] = {{"MultiHeadAttention", "query", "quer
                                            {"GroupQueryAttention", "attention_output", "_output_dense"},
                                            {"LSTM", "lstm_cell", "cell"},
                                            {"GRU", "gru_cell", "cell"},
-                                           {"SimpleRNN", "simple_rnn_cell", "cell"}};
+                                           {"SimpleRNN", "simple_rnn_cell", "cell"},
+                                           {"ConvLSTM1D", "conv_lstm_cell", "cell"},
+                                           {"ConvLSTM2D", "conv_lstm_cell", "cell"}};
 
 /* The inner layer of a layer's variable; NULL: the layer itself has the variable. */
 static const inner_layer *inner_of(const iso_layer_record *layer, const char *path)

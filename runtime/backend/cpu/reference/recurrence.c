@@ -49,27 +49,27 @@ static step step_of(const iso_recurrence *r, int64_t i)
     return (step){r, iso_recurrence_time(r, i), i > 0 ? iso_recurrence_time(r, i - 1) : -1};
 }
 
-/* Element j of a row at a time. */
-static int64_t index_of(const iso_array *array, int64_t row, int64_t time, int64_t j)
+/* Element j of a cell, which is a row if there are no images, at a time. */
+static int64_t index_of(const iso_recurrence *r, const iso_array *array, int64_t row, int64_t time, int64_t j)
 {
-    return (row * array->dim[1] + time) * array->dim[2] + j;
+    return iso_recurrence_index(r->steps, r->pixels, row, time) * iso_last_dim(array) + j;
 }
 
 static double at(const step *s, const iso_array *array, int64_t row, int64_t j)
 {
-    return iso_get(array, index_of(array, row, s->time, j));
+    return iso_get(array, index_of(s->r, array, row, s->time, j));
 }
 
 static void set(const step *s, const iso_array *array, int64_t row, int64_t j, double value)
 {
-    iso_put(array, index_of(array, row, s->time, j), value);
+    iso_put(array, index_of(s->r, array, row, s->time, j), value);
 }
 
 /* A state before the step. states: h or c; first: h0 or c0. */
 static double before(const step *s, const iso_array *states, const iso_array *first, int64_t row, int64_t j)
 {
     if (s->before >= 0)
-        return iso_get(states, index_of(states, row, s->before, j));
+        return iso_get(states, index_of(s->r, states, row, s->before, j));
     return first ? iso_get(first, row * s->r->units + j) : 0;
 }
 
@@ -92,14 +92,44 @@ static double alpha_slope(const step *s, double y)
 
 /* ---- forward: unit j of a row from what gate k has in x and in r ---- */
 
-/* Column j of h' kernel + bias. */
-static double recurrent(const step *s, int64_t row, int64_t j)
+/* first: the row of the kernel at which the matrix begins by which the product of cell `to` multiplies the state of
+ * cell `from`. */
+typedef double visit(const step *s, int64_t from, int64_t to, int64_t first, int64_t j, void *user);
+
+/* The sum of what `with` gives for each cell whose state a cell's product reads: the cell itself, or those under the
+ * window. */
+static double for_window(const step *s, int64_t row, int64_t j, visit *with, void *user)
 {
     const iso_recurrence *r = s->r;
     double sum = 0;
+    if (r->size[0] == 0)
+        return with(s, row, row, 0, j, user);
+    const iso_conv_geometry same = iso_recurrence_geometry(r->window);
+    const int64_t image = row / r->pixels * r->pixels, y = row % r->pixels / r->size[1], x = row % r->size[1];
+    for (int64_t a = 0; a < r->window[0]; a++)
+        for (int64_t b = 0; b < r->window[1]; b++) {
+            const int64_t p = y + a - same.pad_before[0], q = x + b - same.pad_before[1];
+            if (p >= 0 && p < r->size[0] && q >= 0 && q < r->size[1])
+                sum += with(s, image + p * r->size[1] + q, row, (a * r->window[1] + b) * r->units, j, user);
+        }
+    return sum;
+}
+
+static double product_of(const step *s, int64_t from, int64_t to, int64_t first, int64_t j, void *user)
+{
+    const iso_recurrence *r = s->r;
+    double sum = 0;
+    (void)to, (void)user;
     for (int64_t k = 0; k < r->units; k++)
-        sum += before(s, r->h, r->h0, row, k) * iso_get(r->kernel, k * r->columns + j);
-    return r->bias ? sum + iso_get(r->bias, j) : sum;
+        sum += before(s, r->h, r->h0, from, k) * iso_get(r->kernel, (first + k) * r->columns + j);
+    return sum;
+}
+
+/* Column j of h' kernel + bias. */
+static double recurrent(const step *s, int64_t row, int64_t j)
+{
+    const double product = for_window(s, row, j, product_of, NULL);
+    return s->r->bias ? product + iso_get(s->r->bias, j) : product;
 }
 
 static void lstm_unit(const step *s, int64_t row, int64_t j)
@@ -157,7 +187,7 @@ static void ref_recurrence_run(const iso_kernel_call *call)
     const iso_recurrence r = iso_recurrence_of(call);
     for (int64_t i = 0; i < r.steps; i++) {
         const step s = step_of(&r, i);
-        for (int64_t row = 0; row < r.rows; row++) {
+        for (int64_t row = 0; row < iso_recurrence_cells(&r); row++) {
             unit_function *unit =
                 iso_recurrence_skips(&r, row, s.time) ? skipped_unit : unit_functions[r.form.cell];
             for (int64_t j = 0; j < r.units; j++)
@@ -167,11 +197,11 @@ static void ref_recurrence_run(const iso_kernel_call *call)
 }
 
 /* ---- gradient ----
- * carried [2, rows, units], in double: the gradients of h and c that the later steps gave. */
+ * carried [2, cells, units], in double: the gradients of h and c that the later steps gave. */
 
 static double *carried_of(const iso_recurrence *r, double *carried, int which, int64_t row, int64_t j)
 {
-    return carried + (which * r->rows + row) * r->units + j;
+    return carried + (which * iso_recurrence_cells(r) + row) * r->units + j;
 }
 
 /* Puts the gradients of z = x + r of gate k. */
@@ -239,11 +269,21 @@ typedef void unit_grad_function(const step *s, int64_t row, int64_t j, double *d
 static unit_grad_function *const unit_grad_functions[] = {
     [ISO_CELL_LSTM] = lstm_unit_grad, [ISO_CELL_GRU] = gru_unit_grad, [ISO_CELL_SIMPLE] = simple_unit_grad};
 
+/* Adds what column j of dr of cell `to` gives the state of cell `from`. */
+static double carry(const step *s, int64_t from, int64_t to, int64_t first, int64_t j, void *carried)
+{
+    const iso_recurrence *r = s->r;
+    const double dr = at(s, r->dr ? r->dr : r->dx, to, j);
+    for (int64_t k = 0; k < r->units; k++)
+        *carried_of(r, carried, 0, from, k) += dr * iso_get(r->kernel, (first + k) * r->columns + j);
+    return 0;
+}
+
 static void ref_step_grad(const step *s, double *carried)
 {
     const iso_recurrence *r = s->r;
-    const iso_array *dr = r->dr ? r->dr : r->dx;
-    for (int64_t row = 0; row < r->rows; row++) {
+    const int64_t cells = iso_recurrence_cells(r);
+    for (int64_t row = 0; row < cells; row++) {
         unit_grad_function *unit =
             iso_recurrence_skips(r, row, s->time) ? skipped_unit_grad : unit_grad_functions[r->form.cell];
         for (int64_t j = 0; j < r->units; j++) {
@@ -252,23 +292,22 @@ static void ref_step_grad(const step *s, double *carried)
             *dc += r->dc ? at(s, r->dc, row, j) : 0;
             unit(s, row, j, dh, dc);
         }
-        for (int64_t j = 0; j < r->units; j++)
-            for (int64_t k = 0; k < r->columns; k++)
-                *carried_of(r, carried, 0, row, j) +=
-                    at(s, dr, row, k) * iso_get(r->kernel, j * r->columns + k);
     }
+    for (int64_t row = 0; row < cells; row++)
+        for (int64_t j = 0; j < r->columns; j++)
+            for_window(s, row, j, carry, carried);
 }
 
 static size_t ref_recurrence_grad_scratch(const iso_kernel_call *call)
 {
     const iso_recurrence r = iso_recurrence_grad_of(call);
-    return (size_t)(2 * r.rows * r.units) * sizeof(double);
+    return (size_t)(2 * iso_recurrence_cells(&r) * r.units) * sizeof(double);
 }
 
 static void ref_recurrence_grad_run(const iso_kernel_call *call)
 {
     const iso_recurrence r = iso_recurrence_grad_of(call);
-    const int64_t states = r.rows * r.units;
+    const int64_t states = iso_recurrence_cells(&r) * r.units;
     double *carried = call->scratch;
     for (int64_t i = 0; i < 2 * states; i++)
         carried[i] = 0;
