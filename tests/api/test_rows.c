@@ -70,6 +70,7 @@ static const struct {
     const char *name, *file;
 } exceptions[] = {
     {"constant", "runtime/graph/planner_ops.c"},    /* the op */
+    {"constant", "models/layers/random_warps.c"},   /* a fill_mode */
     {"precision", "launch/"},                       /* --precision */
     {"precision", "runtime/train/state"},           /* the same in a checkpoint */
     {"gelu", "models/huggingface/architectures.c"}, /* the name of Hugging Face */
