@@ -59,7 +59,7 @@ typedef struct iso_warp_taps {
 
 /* Those of the pixel in row p and column q of y, by a map. */
 ISO_HOST_DEVICE static inline iso_warp_taps iso_warp_taps_of(const iso_warp_attrs *attrs, const double map[6],
-                                                           int64_t p, int64_t q)
+                                                             int64_t p, int64_t q)
 {
     const double row = map[3] * (double)q + map[4] * (double)p + map[5];
     const double column = map[0] * (double)q + map[1] * (double)p + map[2];
