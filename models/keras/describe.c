@@ -67,7 +67,7 @@ static iso_status choose_names(writer *w)
     char snake[64];
     for (int i = 0; i < w->net->n_operations; i++) {
         const iso_operation *o = &w->net->operations[i];
-        if ((o->kind == ISO_OPERATION_LAYER || o->kind == ISO_OPERATION_BLOCK) &&
+        if (o->kind != ISO_OPERATION_INPUT && o->kind != ISO_OPERATION_OP &&
             !(w->name[i] = iso_strdup(iso_file_name(o->name))))
             return iso_no_memory(CONFIG);
     }
@@ -261,6 +261,62 @@ static iso_status describe_call(const writer *w, const iso_layer_call *call, boo
     return *out ? ISO_OK : iso_no_memory(CONFIG);
 }
 
+/* ---- functions of keras.ops that a file had: their records hold JSON ---- */
+
+/* The JSON of a function's record. NULL: no memory. */
+static json_t *recorded(const iso_attribute *object)
+{
+    return object && object->first ? json_loads(object->first->text, JSON_DECODE_ANY, NULL) : NULL;
+}
+
+/* Whether it stands for an input of the call. */
+static bool is_input(const json_t *value)
+{
+    const char *type = json_string_value(json_object_get(value, "class_name"));
+    return type && strcmp(type, ISO_KERAS_TENSOR) == 0;
+}
+
+/* The arguments with the tensors in their places; takes over `value`. */
+static json_t *with_tensors(const writer *w, const iso_layer_call *call, json_t *value)
+{
+    const char *key;
+    json_t *item;
+    if (is_input(value)) {
+        json_int_t i = json_integer_value(json_object_get(json_object_get(value, "config"), ISO_KERAS_INPUT));
+        json_decref(value);
+        return tensor_json(w, call->inputs[i], &call->from[i]);
+    }
+    for (size_t i = 0; i < json_array_size(value); i++)
+        json_array_set_new(value, i, with_tensors(w, call, json_incref(json_array_get(value, i))));
+    void *next;
+    json_object_foreach_safe(value, next, key, item)
+        json_object_set_new(value, key, with_tensors(w, call, json_incref(item)));
+    return value;
+}
+
+/* One call of a function. */
+static iso_status describe_function_call(const writer *w, const iso_layer_call *call, json_t **out)
+{
+    for (int i = 0; i < call->n_inputs; i++)
+        if (call->from[i].call < 0)
+            return iso_error(ISO_INVALID,
+                             "input %d of a function of keras.ops is the tensor '%s', which no layer made", i,
+                             iso_tensor_name(call->inputs[i]));
+    json_t *arguments = recorded(iso_graph_layer(w->graph, call->record)->call);
+    *out = arguments ? with_tensors(w, call, arguments) : NULL;
+    return *out ? ISO_OK : iso_no_memory(CONFIG);
+}
+
+static iso_status describe_function(const writer *w, int number, json_t **out)
+{
+    const iso_layer_record *record = iso_graph_layer(w->graph, w->net->operations[number].record);
+    json_t *config = recorded(record->config);
+    if (config)
+        json_object_set_new(config, "name", json_string(w->name[number]));
+    *out = iso_keras_object(record->function_of, record->type, config);
+    return *out ? ISO_OK : iso_no_memory(CONFIG);
+}
+
 static iso_status describe_calls(const writer *w, const iso_operation *operation, const char *type,
                                  json_t *layer)
 {
@@ -275,8 +331,11 @@ static iso_status describe_calls(const writer *w, const iso_operation *operation
         if (operation->kind == ISO_OPERATION_INPUT)
             continue;
         bool layer_call = operation->kind == ISO_OPERATION_LAYER;
-        status = describe_call(w, call, separate,
-                               layer_call ? iso_graph_layer(w->graph, call->record)->call : NULL, &node);
+        status =
+            operation->kind == ISO_OPERATION_FUNCTION
+                ? describe_function_call(w, call, &node)
+                : describe_call(w, call, separate,
+                                layer_call ? iso_graph_layer(w->graph, call->record)->call : NULL, &node);
         if (status == ISO_OK && json_array_append_new(nodes, node))
             status = iso_no_memory(CONFIG);
     }
@@ -455,6 +514,8 @@ static iso_status describe_operation(const writer *w, int number, json_t **out)
         *out = describe_input(w, number);
     else if (operation->kind == ISO_OPERATION_BLOCK)
         ISO_TRY(describe_block(w, number, out));
+    else if (operation->kind == ISO_OPERATION_FUNCTION)
+        ISO_TRY(describe_function(w, number, out));
     else
         ISO_TRY(describe_layer(w, number, &type, out));
     if (!*out)

@@ -105,7 +105,7 @@ iso_status iso_keras_call_input(iso_keras_network *net, iso_keras_layer *l, int 
     iso_keras_arguments_take(&arguments, "trainable");
     ISO_TRY(iso_keras_arguments_end(&arguments, ISO_OK));
     ISO_TRY(iso_keras_list_add(&out, x, NULL));
-    ISO_TRY(iso_keras_keep_outputs(l, &out));
+    ISO_TRY(iso_keras_keep_outputs(l, 0, &out));
 done:
     iso_keras_list_free(&out);
     return status;

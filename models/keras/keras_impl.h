@@ -17,6 +17,7 @@ typedef struct iso_keras_reader {
     char location[ISO_KERAS_LOCATION]; /* "layers[3] (Conv2D 'conv')", "" at the top */
     int n_calls;                       /* of layers, so far */
     int quiet;                         /* no warnings: a layer's later calls */
+    bool order_counts;                 /* calls are made in the order in which Keras runs them */
     bool no_policies;                  /* of the options */
     bool policies; /* some layer's policy is mixed_bfloat16, so that float32 of the others means float32 */
 } iso_keras_reader;

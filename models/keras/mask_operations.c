@@ -42,14 +42,20 @@ static iso_tensor *any(const mask_call *c)
     return is_last(c) && !keeps && iso_tensor_dtype(c->x) == ISO_BOOL ? iso_mask_any(c->x) : NULL;
 }
 
+static bool is_bool(const iso_tensor *x)
+{
+    return iso_tensor_dtype(x) == ISO_BOOL;
+}
+
 static iso_tensor *logical_or(const mask_call *c)
 {
-    return iso_mask_or(c->x, c->z);
+    return is_bool(c->x) && is_bool(c->z) ? iso_mask_or(c->x, c->z) : NULL;
 }
 
 static iso_tensor *expand_dims(const mask_call *c)
 {
-    return is_last(c) ? iso_mask_column(c->x) : NULL;
+    return is_last(c) && is_bool(c->x) && iso_tensor_shape(c->x)->rank < ISO_MAX_RANK ? iso_mask_column(c->x)
+                                                                                      : NULL;
 }
 
 static iso_tensor *ones_like(const mask_call *c)
@@ -65,6 +71,9 @@ static iso_tensor *zeros_like(const mask_call *c)
 static iso_tensor *concatenate(const mask_call *c)
 {
     const json_t *axis = json_object_get(c->layer->config, "axis");
+    for (int i = 0; i < c->node->inputs.count; i++)
+        if (!is_bool(c->node->inputs.tensor[i]))
+            return NULL;
     return iso_concat(c->node->inputs.tensor, c->node->inputs.count, (int)json_integer_value(axis));
 }
 
@@ -111,11 +120,11 @@ iso_status iso_keras_call_mask_operation(iso_keras_network *net, const iso_keras
                             .node = node,
                             .x = count > 0 ? node->inputs.tensor[0] : NULL,
                             .z = count > 1 ? node->inputs.tensor[1] : NULL};
-    if (count > 0 && node->numbers.count == operations[kind].numbers &&
+    if (count > 0 && node->plain && node->numbers.count == operations[kind].numbers &&
         (operations[kind].tensors == 0 || count == operations[kind].tensors))
         y = operations[kind].make(&call);
     if (!y)
-        return iso_keras_refuse(net->reader, "it is supported only as Keras uses it for the masks of layers");
+        return ISO_OK;
     iso_status status = iso_keras_graph_error(net);
     return status == ISO_OK ? iso_keras_list_add(out, y, NULL) : status;
 }
@@ -149,9 +158,10 @@ iso_status iso_keras_check_masks(const iso_graph *graph)
     for (int i = 0; i < iso_graph_layer_count(graph); i++) {
         const iso_layer_record *layer = iso_graph_layer(graph, i);
         const iso_layer_type *type = iso_layer_type_find(layer->type);
-        if (is_automatic(iso_file_name(layer->name)))
+        const bool of_masks = layer->function_of && layer->output->dtype == ISO_BOOL; /* not in the file */
+        if (!of_masks && is_automatic(iso_file_name(layer->name)))
             named = layer;
-        if (type && type->masks == ISO_MASKS_MADE && layer->n_inputs > 0 &&
+        if (type && !layer->function_of && type->masks == ISO_MASKS_MADE && layer->n_inputs > 0 &&
             is_joined(iso_tensor_masks(layer->inputs[0]).built))
             user = layer;
     }

@@ -1,6 +1,7 @@
 /* Builds networks of config.json as graphs: Sequential and Functional, nested, with layers and models that are
- * called more than once. As in Keras (functional_from_config in keras/src/models/functional.py), the calls of all
- * layers are made in the order of the file; passes are repeated for calls whose inputs have not been made yet. */
+ * called more than once. The calls of all layers are made in the order of the file, as Keras builds models
+ * (functional_from_config in keras/src/models/functional.py); passes are repeated for calls whose inputs have not
+ * been made yet. Where the order counts, they are made in that in which Keras runs them (call_order.c). */
 #include <string.h>
 
 #include "models/keras/network_impl.h"
@@ -26,15 +27,15 @@ static bool is_network(const char *type)
     return iso_keras_is_model(type) || strcmp(type, "Sequential") == 0;
 }
 
-iso_status iso_keras_keep_outputs(iso_keras_layer *l, const iso_keras_list *outputs)
+iso_status iso_keras_keep_outputs(iso_keras_layer *l, int node, const iso_keras_list *outputs)
 {
-    iso_keras_call *c = &l->calls[l->node];
+    iso_keras_call *c = &l->calls[node];
     c->output = iso_new((size_t)outputs->count * sizeof *c->output + 1);
     if (!c->output)
         return iso_no_memory("the calls of a layer");
     memcpy(c->output, outputs->tensor, (size_t)outputs->count * sizeof *c->output);
     c->count = outputs->count;
-    l->node++;
+    l->made++;
     return ISO_OK;
 }
 
@@ -168,12 +169,13 @@ static iso_status call(iso_keras_network *net, const iso_keras_layer *l, const i
     return call_layer(net, l, &node->inputs, node->others, out);
 }
 
-/* One call of a layer, which shares its variables with earlier calls. */
-static iso_status make_call(iso_keras_network *net, iso_keras_layer *l, const iso_keras_node *node)
+/* Call number `number` of a layer, which shares its variables with earlier calls. */
+static iso_status make_call(iso_keras_network *net, iso_keras_layer *l, int number,
+                            const iso_keras_node *node)
 {
     iso_keras_list out = {0};
     iso_status status;
-    bool again = l->node > 0, frozen = is_frozen(l);
+    bool again = l->made > 0, frozen = is_frozen(l);
     if (++net->reader->n_calls > MOST_CALLS)
         return iso_keras_refuse(net->reader, "more than %d calls of layers", MOST_CALLS);
     net->reader->quiet += again;
@@ -188,7 +190,7 @@ static iso_status make_call(iso_keras_network *net, iso_keras_layer *l, const is
     if (frozen)
         iso_freeze_end(net->graph);
     if (status == ISO_OK)
-        status = iso_keras_keep_outputs(l, &out);
+        status = iso_keras_keep_outputs(l, number, &out);
     iso_keras_list_free(&out);
     return status;
 }
@@ -263,7 +265,7 @@ done:
 static void free_layers(iso_keras_network *net)
 {
     for (int i = 0; i < net->n_layers; i++) {
-        for (int k = 0; k < net->layers[i].node; k++)
+        for (int k = 0; net->layers[i].calls && k < net->layers[i].n_nodes; k++)
             iso_free(net->layers[i].calls[k].output);
         iso_free(net->layers[i].calls);
     }
@@ -302,7 +304,7 @@ static iso_status build_sequential(iso_keras_network *net, iso_keras_list *outpu
         iso_keras_node in = {.inputs = {.count = 1, .tensor = &x}};
         iso_keras_layer *l = &net->layers[i];
         size_t outer = enter_layer(net, l);
-        ISO_TRY(make_call(net, l, &in));
+        ISO_TRY(make_call(net, l, 0, &in));
         if (l->calls[0].count != 1)
             ISO_TRY(iso_keras_refuse(net->reader, "it has %d outputs in a Sequential", l->calls[0].count));
         x = l->calls[0].output[0];
@@ -339,28 +341,54 @@ done:
     return status;
 }
 
+/* Makes a call of a layer, if its inputs exist. */
+static iso_status call_if_ready(iso_keras_network *net, iso_keras_layer *l, int number, bool *ready)
+{
+    iso_status status = ISO_OK;
+    iso_keras_node node = {.ready = false};
+    const json_t *nodes = json_object_get(l->entry, "inbound_nodes");
+    const bool operation = iso_keras_is_operation(l);
+    size_t outer = enter_layer(net, l);
+    if (operation) /* before its arguments, which may be anything */
+        ISO_TRY(iso_keras_check_operation(net, l));
+    ISO_TRY(iso_keras_read_node(net, json_array_get(nodes, (size_t)number), operation, &node));
+    *ready = node.ready;
+    if (node.ready)
+        ISO_TRY(make_call(net, l, number, &node));
+    iso_keras_leave(net->reader, outer);
+done:
+    iso_keras_node_free(&node);
+    return status;
+}
+
 /* Makes those calls of a layer whose inputs exist, in order. */
 static iso_status call_what_is_ready(iso_keras_network *net, iso_keras_layer *l, bool *progress)
 {
     iso_status status = ISO_OK;
-    const json_t *nodes = json_object_get(l->entry, "inbound_nodes");
-    bool ready = true, operation = iso_keras_is_operation(l);
-    size_t outer = enter_layer(net, l);
-    if (operation) /* before its arguments, which may be slices */
-        ISO_TRY(iso_keras_check_operation(net, l));
-    while (ready && l->node < l->n_nodes) {
-        iso_keras_node node = {.ready = false};
-        status = iso_keras_read_node(net, json_array_get(nodes, (size_t)l->node), operation, &node);
-        ready = node.ready;
-        if (status == ISO_OK && ready) {
-            status = make_call(net, l, &node);
-            *progress = true;
-        }
-        iso_keras_node_free(&node);
-        ISO_TRY(status);
+    bool ready = true;
+    for (int k = 0; ready && k < l->n_nodes; k++) {
+        if (l->calls[k].output)
+            continue;
+        ISO_TRY(call_if_ready(net, l, k, &ready));
+        *progress = *progress || ready;
     }
-    iso_keras_leave(net->reader, outer);
 done:
+    return status;
+}
+
+/* Makes the calls in Keras's order; those that this order does not reach are left. */
+static iso_status call_in_order(iso_keras_network *net)
+{
+    iso_keras_ordered_call *order = NULL;
+    int count = 0;
+    iso_status status = iso_keras_order_calls(net, &order, &count);
+    for (int i = 0; status == ISO_OK && i < count; i++) {
+        bool ready;
+        iso_keras_layer *l = &net->layers[order[i].layer];
+        if (!l->calls[order[i].node].output)
+            status = call_if_ready(net, l, order[i].node, &ready);
+    }
+    iso_free(order);
     return status;
 }
 
@@ -368,18 +396,20 @@ static iso_status call_layers(iso_keras_network *net)
 {
     iso_status status = ISO_OK;
     int left = net->n_layers;
+    if (net->reader->order_counts)
+        ISO_TRY(call_in_order(net));
     for (bool progress = true; progress && left > 0;) {
         progress = false;
         left = 0;
         for (int i = 0; i < net->n_layers; i++) {
             iso_keras_layer *l = &net->layers[i];
-            if (l->node < l->n_nodes)
+            if (l->made < l->n_nodes)
                 ISO_TRY(call_what_is_ready(net, l, &progress));
-            left += l->node < l->n_nodes;
+            left += l->made < l->n_nodes;
         }
     }
     for (int i = 0; i < net->n_layers && left > 0; i++)
-        if (net->layers[i].node < net->layers[i].n_nodes)
+        if (net->layers[i].made < net->layers[i].n_nodes)
             return iso_keras_refuse(
                 net->reader,
                 "layers[%d] ('%.80s'): its inputs form a cycle, or name an output that no layer has", i,
@@ -478,6 +508,7 @@ iso_status iso_keras_network_build(iso_keras_reader *reader, iso_graph *graph, c
             reader, "the model is of the class %.100s; Functional and Sequential are supported", type);
     if (name)
         iso_graph_set_name(graph, name);
+    reader->order_counts = iso_keras_order_counts(config);
     reader->policies = !reader->no_policies && iso_keras_names_mixed(config);
     iso_name_scope_note(graph, !iso_keras_is_model(type), NULL, 0, -1);
     /* The setting of the whole model counts, but Keras does not read that of a Sequential. */

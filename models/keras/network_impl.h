@@ -4,7 +4,7 @@
 
 #include "models/keras/keras_impl.h"
 
-/* A call of a layer: its outputs. */
+/* A call of a layer: its outputs; NULL: it has not been made yet. */
 typedef struct iso_keras_call {
     int count;
     iso_tensor **output;
@@ -13,7 +13,7 @@ typedef struct iso_keras_call {
 typedef struct iso_keras_layer {
     const json_t *entry, *config; /* {"class_name", "config", "inbound_nodes"}; its "config" */
     const char *type, *name;
-    int node, n_nodes;     /* calls that have been made, and all calls in the file */
+    int made, n_nodes;     /* how many calls have been made, and all calls in the file */
     iso_keras_call *calls; /* [n_nodes]; one for a layer of a Sequential */
 } iso_keras_layer;
 
@@ -36,8 +36,19 @@ bool iso_keras_is_model(const char *type);
 iso_status iso_keras_graph_error(const iso_keras_network *net);
 /* Whether the shape in the file differs from the tensor's. */
 bool iso_keras_shape_differs(const json_t *shape, const iso_shape *have);
-/* Records a call with its outputs. */
-iso_status iso_keras_keep_outputs(iso_keras_layer *l, const iso_keras_list *outputs);
+/* Records call number `node` with its outputs. */
+iso_status iso_keras_keep_outputs(iso_keras_layer *l, int node, const iso_keras_list *outputs);
+
+/* ---- call_order.c ---- */
+/* Call number `node` of a layer. */
+typedef struct iso_keras_ordered_call {
+    int layer, node;
+} iso_keras_ordered_call;
+/* Whether the order of calls changes what a model computes. */
+bool iso_keras_order_counts(const json_t *config);
+/* The calls of a Functional network in the order in which Keras runs them; the caller frees *order, also after an
+ * error. *count 0: the file is wrong, so that there is no such order. */
+iso_status iso_keras_order_calls(const iso_keras_network *net, iso_keras_ordered_call **order, int *count);
 
 /* Numbers among the arguments of a call. */
 typedef struct iso_keras_numbers {
@@ -53,15 +64,20 @@ typedef struct iso_keras_node {
     iso_keras_list inputs;
     iso_keras_numbers numbers;
     json_t *others;
+    json_t
+        *call; /* of a function: "args" and "kwargs", in which a tensor is ISO_KERAS_TENSOR with its number */
+    bool plain; /* of a function: its arguments are tensors and numbers alone */
     bool ready; /* false: some inputs have not been made yet */
 } iso_keras_node;
-/* node must be zero; after an error it holds what has been read. numbers: whether numbers are allowed. */
-iso_status iso_keras_read_node(iso_keras_network *net, const json_t *json, bool numbers,
+/* node must be zero; after an error it holds what has been read. operation: of keras.ops, not of a layer. */
+iso_status iso_keras_read_node(iso_keras_network *net, const json_t *json, bool operation,
                                iso_keras_node *node);
 void iso_keras_node_free(iso_keras_node *node);
 /* The tensors of input_layers or output_layers, which may be lists or dictionaries. */
 iso_status iso_keras_add_end(iso_keras_network *net, const json_t *value, const char *key,
                              iso_keras_list *list, bool *ready);
+/* The key that follows `last` (NULL: the first) in alphabetical order, as Keras flattens dictionaries. */
+const char *iso_keras_next_key(const json_t *object, const char *last);
 /* The names of input_layers, with their numbers. */
 iso_status iso_keras_number_inputs(const iso_keras_network *net, const json_t *value, json_t *numbers);
 
@@ -73,10 +89,20 @@ iso_status iso_keras_check_operation(const iso_keras_network *net, const iso_ker
 iso_status iso_keras_call_operation(iso_keras_network *net, const iso_keras_layer *l,
                                     const iso_keras_node *node, iso_keras_list *out);
 
+/* ---- functions.c ---- */
+/* Whether it is one of the functions of keras.ops that are supported with all their arguments. */
+bool iso_keras_is_function(const iso_keras_layer *l);
+iso_status iso_keras_call_function(iso_keras_network *net, const iso_keras_layer *l,
+                                   const iso_keras_node *node, iso_keras_list *out);
+
+/* Records the call of a function with these results, as it is in the file; they lose the masks of inputs. */
+iso_status iso_keras_record_function(iso_keras_network *net, const iso_keras_layer *l,
+                                     const iso_keras_node *node, iso_keras_list *out);
+
 /* ---- mask_operations.c ---- */
 /* Whether it is an operation that makes a mask of other tensors. */
 bool iso_keras_makes_mask(const iso_keras_layer *l);
-/* ISO_INVALID: it does something else. */
+/* *out stays empty if it does something else. */
 iso_status iso_keras_call_mask_operation(iso_keras_network *net, const iso_keras_layer *l,
                                          const iso_keras_node *node, iso_keras_list *out);
 

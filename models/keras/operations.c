@@ -1,5 +1,5 @@
-/* Operations of keras.ops between layers, such as `x + y` and `2 * x` make in a file. Supported are those whose
- * only arguments are one or two tensors, or a tensor and a number, gelu and cast. */
+/* Operations of keras.ops between layers, such as `x + y` and `2 * x` make in a file: here those whose only
+ * arguments are one or two tensors, or a tensor and a number, gelu and cast. The others are in functions.c. */
 #include <string.h>
 
 #include "models/keras/network_impl.h"
@@ -72,16 +72,13 @@ static iso_tensor *with_number(const char *type, binary op, iso_tensor *x, doubl
 
 iso_status iso_keras_check_operation(const iso_keras_network *net, const iso_keras_layer *l)
 {
-    iso_text text = {0};
-    if (operations_find(l->type) >= 0 || iso_keras_makes_mask(l))
-        return ISO_OK;
-    for (int i = 0; i < OPERATIONS; i++)
-        iso_text_add(&text, "%s%s", i ? ", " : "", operations[i].type);
-    iso_status status =
-        iso_keras_refuse(net->reader, "the operation %.80s of keras.ops is not supported; there are: %s",
-                         l->type, iso_text_get(&text));
-    iso_text_free(&text);
-    return status;
+    return operations_find(l->type) >= 0 || iso_keras_is_function(l)
+               ? ISO_OK
+               : iso_keras_refuse(
+                     net->reader,
+                     "the operation %.80s of keras.ops is not supported; docs/keras.md lists those "
+                     "that are (\"Functions of keras.ops\")",
+                     l->type);
 }
 
 /* Checks that the only arguments are the operands. */
@@ -146,15 +143,22 @@ static iso_status compute(const iso_keras_network *net, const iso_keras_layer *l
     return ISO_OK;
 }
 
-iso_status iso_keras_call_operation(iso_keras_network *net, const iso_keras_layer *l,
-                                    const iso_keras_node *node, iso_keras_list *out)
+/* Whether it is a call of tensors and numbers alone. */
+static bool is_plain(const iso_keras_layer *l, const iso_keras_node *node)
+{
+    const int kind = operations_find(l->type), operands = node->inputs.count + node->numbers.count;
+    return kind >= 0 && node->plain &&
+           (!iso_keras_is_function(l) ||
+            (node->inputs.count > 0 && operands == (operations[kind].two ? 2 : 1)));
+}
+
+/* A call of tensors and numbers alone. */
+static iso_status call_plain(iso_keras_network *net, const iso_keras_layer *l, const iso_keras_node *node,
+                             iso_keras_list *out)
 {
     int kind = operations_find(l->type), operands = node->inputs.count + node->numbers.count;
     iso_tensor *y = NULL;
     iso_status status;
-    if (iso_keras_makes_mask(l))
-        return iso_keras_call_mask_operation(net, l, node, out);
-    ISO_TRY(iso_keras_check_operation(net, l));
     ISO_TRY(operations_check(net, l, node));
     if (node->inputs.count == 0 || operands != (operations[kind].two ? 2 : 1))
         return iso_keras_refuse(net->reader, "it is called with %d tensors and %d numbers",
@@ -162,6 +166,21 @@ iso_status iso_keras_call_operation(iso_keras_network *net, const iso_keras_laye
     ISO_TRY(compute(net, l, node, &y));
     ISO_TRY(iso_keras_graph_error(net));
     ISO_TRY(iso_keras_list_add(out, y, NULL));
+done:
+    return status;
+}
+
+iso_status iso_keras_call_operation(iso_keras_network *net, const iso_keras_layer *l,
+                                    const iso_keras_node *node, iso_keras_list *out)
+{
+    iso_status status;
+    ISO_TRY(iso_keras_check_operation(net, l));
+    if (iso_keras_makes_mask(l))
+        ISO_TRY(iso_keras_call_mask_operation(net, l, node, out));
+    if (out->count == 0)
+        ISO_TRY(!iso_keras_is_function(l) || is_plain(l, node) ? call_plain(net, l, node, out)
+                                                               : iso_keras_call_function(net, l, node, out));
+    ISO_TRY(iso_keras_record_function(net, l, node, out));
 done:
     return status;
 }

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "models/keras/network_impl.h"
+#include "models/keras/writer_impl.h"
 #include "models/layers/masks.h"
 #include "runtime/base/list.h"
 #include "runtime/base/memory.h"
@@ -47,7 +48,7 @@ static iso_status find_tensor(iso_keras_network *net, const json_t *history, boo
     if (at < 0 || at >= from->n_nodes)
         return iso_keras_refuse(net->reader, "%s: the layer is called %d times",
                                 iso_keras_value(history, text, sizeof text), from->n_nodes);
-    if (at >= from->node)
+    if (!from->calls[at].output)
         return ISO_OK;
     if (of < 0 || of >= from->calls[at].count)
         return iso_keras_refuse(net->reader, "%s: the layer has %d outputs",
@@ -83,7 +84,7 @@ static iso_status check_shape(const iso_keras_network *net, const json_t *tensor
 }
 
 /* The key that follows `last` (NULL: the first) in alphabetical order, as Keras flattens dictionaries. */
-static const char *next_key(const json_t *object, const char *last)
+const char *iso_keras_next_key(const json_t *object, const char *last)
 {
     const char *key, *next = NULL;
     json_t *value;
@@ -109,7 +110,7 @@ static iso_status add_argument(iso_keras_network *net, const json_t *value, cons
     }
     const char *type = iso_keras_text(value, "class_name");
     if (json_is_object(value) && !type) {
-        for (const char *k = next_key(value, NULL); k; k = next_key(value, k))
+        for (const char *k = iso_keras_next_key(value, NULL); k; k = iso_keras_next_key(value, k))
             ISO_TRY(add_argument(net, json_object_get(value, k), k, list, ready));
         return ISO_OK;
     }
@@ -202,39 +203,88 @@ done:
     return status;
 }
 
-/* The arguments of an operation: tensors and numbers. */
-static iso_status add_operands(iso_keras_network *net, const json_t *args, iso_keras_node *node)
+/* A number among the operands; first: it is the first one. */
+static void add_number(iso_keras_node *node, const json_t *value, bool first)
 {
-    iso_status status = ISO_OK;
-    for (size_t i = 0; i < json_array_size(args); i++) {
-        const json_t *value = json_array_get(args, i);
-        if (json_is_number(value)) {
-            node->numbers.first = i == 0;
-            node->numbers.real = node->numbers.real || json_is_real(value);
-            node->numbers.value = json_number_value(value);
-            node->numbers.count++;
-        } else {
-            ISO_TRY(add_argument(net, value, NULL, &node->inputs, &node->ready));
-        }
-    }
-done:
-    return status;
+    node->numbers.first = first;
+    node->numbers.real = node->numbers.real || json_is_real(value);
+    node->numbers.value = json_number_value(value);
+    node->numbers.count++;
 }
 
-iso_status iso_keras_read_node(iso_keras_network *net, const json_t *json, bool numbers, iso_keras_node *node)
+/* A copy of an argument of an operation in which each tensor has the number that it gets among the inputs; NULL: no
+ * memory, or an error in *status. */
+static json_t *copy_argument(iso_keras_network *net, const json_t *value, iso_keras_node *node,
+                             iso_status *status)
+{
+    const char *key;
+    size_t i;
+    json_t *item, *copy;
+    if (is_tensor(value)) {
+        const int number = node->inputs.count;
+        *status = add_argument(net, value, NULL, &node->inputs, &node->ready);
+        return json_pack("{s: s, s: {s: i}}", "class_name", ISO_KERAS_TENSOR, "config", ISO_KERAS_INPUT,
+                         number);
+    }
+    if (json_is_array(value)) {
+        copy = json_array();
+        json_array_foreach(value, i, item) if (*status == ISO_OK)
+            json_array_append_new(copy, copy_argument(net, item, node, status));
+        return copy;
+    }
+    if (!json_is_object(value))
+        return json_deep_copy(value);
+    copy = json_object();
+    json_object_foreach((json_t *)value, key, item) if (*status == ISO_OK)
+        json_object_set_new(copy, key, copy_argument(net, item, node, status));
+    return copy;
+}
+
+/* Whether a list of arguments that was copied has nothing but tensors, lists of them and numbers. */
+static bool is_plain(const json_t *args, bool list)
+{
+    size_t i;
+    json_t *value;
+    json_array_foreach(args, i, value) if (!is_tensor(value) && !(list && json_is_number(value)) &&
+                                           !(list && json_is_array(value) && json_array_size(value) > 0 &&
+                                             is_plain(value, false))) return false;
+    return true;
+}
+
+/* The arguments of an operation. */
+static iso_status read_operation(iso_keras_network *net, const json_t *args, const json_t *kwargs,
+                                 iso_keras_node *node)
+{
+    iso_status status = ISO_OK;
+    size_t i;
+    json_t *value,
+        *copies = copy_argument(net, args, node, &status),
+        *named = kwargs && status == ISO_OK ? copy_argument(net, kwargs, node, &status) : json_object();
+    node->call = json_pack("{s: o, s: o}", "args", copies, "kwargs", named);
+    if (status == ISO_OK && !node->call)
+        return iso_no_memory("the arguments of a call");
+    node->plain = is_plain(copies, true);
+    json_array_foreach(args, i, value) if (json_is_number(value)) add_number(node, value, i == 0);
+    node->others = kwargs ? json_copy((json_t *)kwargs) : json_object();
+    return status == ISO_OK && !node->others ? iso_no_memory("the arguments of a call") : status;
+}
+
+iso_status iso_keras_read_node(iso_keras_network *net, const json_t *json, bool operation,
+                               iso_keras_node *node)
 {
     iso_status status = ISO_OK;
     const json_t *args = json_object_get(json, "args"), *kwargs = json_object_get(json, "kwargs");
     if (!json_is_array(args) || (kwargs && !json_is_object(kwargs)))
         return iso_keras_refuse(net->reader, "its inbound_nodes are not those of a file of Keras 3");
     node->ready = true;
-    ISO_TRY(numbers ? add_operands(net, args, node)
-                    : add_argument(net, args, NULL, &node->inputs, &node->ready));
+    if (operation)
+        return read_operation(net, args, kwargs, node);
+    ISO_TRY(add_argument(net, args, NULL, &node->inputs, &node->ready));
     node->others = kwargs ? json_copy((json_t *)kwargs) : json_object();
     if (!node->others)
         ISO_TRY(iso_no_memory("the arguments of a call"));
     ISO_TRY(add_named(net, node->others, &node->inputs, &node->ready));
-    if (!numbers && node->ready)
+    if (node->ready)
         ISO_TRY(check_masks(net, node->others, &node->inputs, &node->ready));
 done:
     return status;
@@ -244,6 +294,7 @@ void iso_keras_node_free(iso_keras_node *node)
 {
     iso_keras_list_free(&node->inputs);
     json_decref(node->others);
+    json_decref(node->call);
 }
 
 /* ---- the ends of a network ---- */
@@ -254,7 +305,7 @@ iso_status iso_keras_add_end(iso_keras_network *net, const json_t *value, const 
 {
     iso_status status = ISO_OK;
     iso_tensor *tensor;
-    for (const char *k = next_key(value, NULL); k; k = next_key(value, k))
+    for (const char *k = iso_keras_next_key(value, NULL); k; k = iso_keras_next_key(value, k))
         ISO_TRY(iso_keras_add_end(net, json_object_get(value, k), k, list, ready));
     if (json_is_object(value))
         return ISO_OK;
@@ -282,7 +333,7 @@ iso_status iso_keras_number_inputs(const iso_keras_network *net, const json_t *v
     }
     for (size_t i = 0; i < json_array_size(value); i++)
         ISO_TRY(iso_keras_number_inputs(net, json_array_get(value, i), numbers));
-    for (const char *k = next_key(value, NULL); k; k = next_key(value, k))
+    for (const char *k = iso_keras_next_key(value, NULL); k; k = iso_keras_next_key(value, k))
         ISO_TRY(iso_keras_number_inputs(net, json_object_get(value, k), numbers));
 done:
     return status;

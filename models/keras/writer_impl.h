@@ -17,6 +17,11 @@ json_t *iso_keras_object(const char *module, const char *type, json_t *config);
 /* The module of those operations of keras.ops whose only arguments are tensors. */
 #define ISO_KERAS_OPERATIONS "keras.src.ops.numpy"
 #define ISO_KERAS_CAST "Cast"
+/* A tensor among the arguments of a call; in the record of a function its config has only the number of the input.
+ * The member of a function's record that holds a text of JSON. */
+#define ISO_KERAS_TENSOR "__keras_tensor__"
+#define ISO_KERAS_INPUT "input"
+#define ISO_KERAS_JSON "json"
 /* Whether a module of Keras holds operations, not layers. */
 bool iso_keras_is_module_of_operations(const char *module);
 /* The layer or operation of Keras that computes the same as an op outside layers: its module, class and

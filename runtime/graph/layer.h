@@ -121,6 +121,9 @@ typedef struct iso_layer_part {
 
 typedef struct iso_layer_record {
     const char *type; /* Keras's class: "Dense" */
+    /* A function of keras.ops instead of a layer: the module of its class, and `config` and `call` are objects of one
+     * text, "json", as files have them. NULL: a layer. */
+    const char *function_of;
     const char *name;
     const iso_attribute *config; /* its arguments under Keras's names, an object; NULL: none */
     const iso_attribute *call;   /* likewise the named arguments of its call */

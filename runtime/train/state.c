@@ -63,13 +63,14 @@ static iso_status hash_layer(const iso_layer_record *layer, uint64_t *hash)
     return status;
 }
 
-iso_status iso_model_hash(const iso_model *model, uint64_t *out)
+iso_status iso_model_hash(const iso_model *model, bool functions, uint64_t *out)
 {
     const iso_graph *graph = model->graph;
     uint64_t hash = 0;
     iso_status status = ISO_OK;
     for (int i = 0; i < iso_graph_layer_count(graph); i++)
-        ISO_TRY(hash_layer(iso_graph_layer(graph, i), &hash));
+        if (functions || !iso_graph_layer(graph, i)->function_of)
+            ISO_TRY(hash_layer(iso_graph_layer(graph, i), &hash));
     for (int i = 0; i < iso_graph_variable_count(graph); i++) {
         const iso_variable *variable = iso_graph_variable(graph, i);
         const iso_shape *shape = iso_variable_shape(variable);
@@ -241,7 +242,7 @@ static iso_status write_training(json_t *state, const iso_training *t)
 iso_status iso_state_write(iso_model *model, const iso_training *training, iso_text *text)
 {
     uint64_t hash;
-    iso_status status = iso_model_hash(model, &hash);
+    iso_status status = iso_model_hash(model, true, &hash);
     if (status != ISO_OK)
         return status;
     json_t *state = json_object();

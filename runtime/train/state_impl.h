@@ -50,8 +50,9 @@ iso_status iso_state_layer_differences(const json_t *state, iso_model *model, bo
 json_t *iso_state_loss(const iso_model *model);
 json_t *iso_state_optimizer(const iso_optimizer *optimizer);
 json_t *iso_state_layouts(const iso_graph *graph);
-/* The hash of a model's layers, their settings and variables: identifies the model of a checkpoint. */
-iso_status iso_model_hash(const iso_model *model, uint64_t *hash);
+/* The hash of a model's layers, their settings and variables: identifies the model of a checkpoint. functions: with
+ * those of keras.ops that a file had. */
+iso_status iso_model_hash(const iso_model *model, bool functions, uint64_t *hash);
 
 /* ---- tensors ---- */
 

@@ -104,10 +104,12 @@ static iso_status other_model(const json_t *state, iso_model *model, uint64_t th
 
 static iso_status check_model(const json_t *state, iso_model *model)
 {
-    uint64_t theirs = iso_state_hexadecimal(state, "model"), ours;
+    uint64_t theirs = iso_state_hexadecimal(state, "model"), ours, of_layers;
     iso_status status;
-    ISO_TRY(iso_model_hash(model, &ours));
-    if (theirs == ours) {
+    ISO_TRY(iso_model_hash(model, true, &ours));
+    ISO_TRY(
+        iso_model_hash(model, false, &of_layers)); /* of a checkpoint from before functions were recorded */
+    if (theirs == ours || theirs == of_layers) {
         ISO_TRY(check_optimizer(state, model));
         return check_averages(state, model);
     }

@@ -793,6 +793,81 @@ def merges_of_ranks():
     return keras.Model([a, b, c], L.Dense(2)(L.Concatenate()([L.Flatten()(each) for each in y])))
 
 
+# ---- functions of keras.ops with settings, and Python's slices ----
+
+def joined(y):
+    """What is left of each tensor for a Dense layer: functions in a row would hide one another's mistakes."""
+    rows = [keras.ops.cast(keras.ops.reshape(each, (-1, int(np.prod(each.shape[1:])))), "float32") for each in y]
+    return L.Dense(2)(keras.ops.concatenate(rows, axis=-1))
+
+
+@model(lambda: O.SGD(0.01))
+def slices_and_shapes():
+    o, x = keras.ops, x_of((4, 6))
+    a = L.Dense(6, activation="tanh")(x)
+    b = L.Dense(6)(x)
+    first, rest = o.split(a, [2], axis=-1)
+    y = [a[:, 0], a[:, 1:, ::2], a[..., -1], a[:, None, ::-1, 4:0:-2], o.reshape(b, (-1, 2, 2, 6))[:, 1], first * b[:, :, :2], rest,
+         o.transpose(a, (0, 2, 1)), o.expand_dims(a, (1, -1)) + o.ones_like(a)[:, None, ..., None], o.squeeze(a[:, :1], 1),
+         o.concatenate([a, b, o.zeros_like(a)], axis=1), o.stack([a, b], axis=2), *o.unstack(b, axis=1), *o.split(b, 3, axis=2),
+         o.pad(a, ((0, 0), (1, 2), (0, 1)), constant_values=0.5), o.repeat(a, 2, axis=1), o.tile(b, (1, 2, 1)), o.flip(a, (1, 2)),
+         o.roll(b, (1, -2), (1, 2)), o.swapaxes(a, 1, 2), o.moveaxis(a[:, None], (1, 2), (-1, -2)), o.take(a, [[0, -1], [2, 3]], axis=1),
+         o.take(np.arange(6, dtype="float32").reshape(3, 2), o.cast(b[:, 0] + 1.5 > 1, "int32"), axis=0)]
+    return keras.Model(x, joined(y))
+
+
+@model(lambda: O.SGD(0.002))
+def sums_and_choices():
+    o, x = keras.ops, x_of((4, 6))
+    a = L.Dense(6, activation="tanh")(x)
+    b = L.Dense(6)(x)
+    whole = o.cast(b * 2, "int32")
+    y = [o.mean(a, axis=(1, 2), keepdims=True), a - o.mean(b, axis=0, keepdims=True), a * (o.sum(o.square(b)) / 100), o.sum(whole, axis=1),
+         o.max(a, axis=-1), o.min(b, axis=1), o.prod(a, axis=(1, 2), keepdims=True), o.prod(b[:, :3], axis=1), o.var(a, axis=-1),
+         o.std(b, axis=1), o.any(a > 0.5, axis=1), o.all(b > -0.5, axis=2), o.argmax(a, axis=1), o.argmin(b, axis=-1, keepdims=True),
+         o.count_nonzero(whole, axis=2), o.cumsum(a, axis=1), o.normalize(b, axis=1), o.logsumexp(a, axis=(1, 2), keepdims=True),
+         o.softmax(b, axis=(1, 2)), o.log_softmax(a, axis=1), o.clip(b, -0.5, 0.25), o.where(a > b, a, 0.0),
+         o.where(o.logical_and(whole >= 0, o.logical_not(a < 0)), b, -1.0), o.one_hot(whole + 1, 3, axis=1), o.equal(whole, 1),
+         o.logical_xor(a > 0, b > 0), o.leaky_relu(b, 0.1), o.elu(b, 0.5), o.selu(b) + o.hard_sigmoid(a) * o.hard_silu(b), o.glu(a, axis=1),
+         o.rsqrt(o.square(b) + 1) + o.reciprocal(o.square(a) + 0.5), o.sign(b) * a, a + o.stop_gradient(b), a + np.arange(6, dtype="float32"),
+         o.maximum(np.float32([[0.1], [0.2], [-0.1], [0]]), b), o.full_like(a, 2.5) * b]
+    return keras.Model(x, joined(y))
+
+
+@model(lambda: O.SGD(0.01))
+def products_of_functions():
+    o, x = keras.ops, x_of((4, 6))
+    a = L.Dense(6, activation="tanh")(x)
+    b = L.Dense(6, activation="tanh")(x)
+    heads = [o.reshape(each, (-1, 4, 2, 3)) for each in (a, b)]
+    table = (np.arange(12, dtype="float32") / 12 - 0.5).reshape(2, 6)
+    y = [o.matmul(a, o.transpose(b, (0, 2, 1))), o.matmul(a, table.T), o.matmul(b, table[0]), o.einsum("bij,bkj->bik", a, b),
+         o.einsum("bij,bij->bi", a, b), o.einsum("ij,bkj->bki", table, a), o.einsum("bij,bkl->bijkl", a[:, :2], b[:, :2]),
+         o.einsum("...j,...j->...", a, b), o.einsum("bqhd,bkhd->bhqk", *heads), o.einsum("bqhd,hde->bqhe", heads[0], table.reshape(2, 3, 2)),
+         o.einsum("bij,bkj,bkl->bil", a, b, a), o.dot(b, table.T), o.tensordot(a, np.stack([table.T] * 4), axes=2),
+         o.dot_product_attention(*heads, heads[1], is_causal=True), o.dot_product_attention(*heads, heads[0], scale=0.3,
+                                                                                            mask=b[:, None, None, :, 0] > 0)]
+    return keras.Model(x, joined(y))
+
+
+@model(lambda: O.SGD(0.02, momentum=0.9), "sparse_categorical_crossentropy", classes=3)
+def vision_of_functions():
+    """A class token, an attention by hand, windows and a skip connection, as networks outside of Keras have them."""
+    o, x = keras.ops, x_of((8, 8, 2))
+    y = L.Conv2D(6, 2, strides=2, name="patches")(x)
+    windows = o.transpose(o.reshape(y, (-1, 2, 2, 2, 2, 6)), (0, 1, 3, 2, 4, 5))
+    windows = o.reshape(windows, (-1, 4, 4, 6))
+    scores = o.matmul(windows, o.swapaxes(windows, -1, -2)) * 6 ** -0.5
+    windows = L.Dense(6, name="mixed")(o.matmul(o.softmax(scores, axis=-1), windows))
+    y = o.concatenate([y, o.reshape(o.transpose(o.reshape(windows, (-1, 2, 2, 2, 2, 6)), (0, 1, 3, 2, 4, 5)), (-1, 4, 4, 6))], axis=-1)
+    tokens = L.LayerNormalization()(o.reshape(y, (-1, 16, 12)))
+    tokens = o.concatenate([o.mean(tokens, axis=1, keepdims=True), tokens], axis=1)
+    q, k, v = o.split(L.Dense(36, name="qkv")(tokens), 3, axis=-1)
+    q, k, v = (o.transpose(o.reshape(each, (-1, 17, 2, 6)), (0, 2, 1, 3)) for each in (q, k, v))
+    tokens += L.Dense(12)(o.reshape(o.transpose(o.softmax(q @ o.swapaxes(k, 2, 3) / 6 ** 0.5) @ v, (0, 2, 1, 3)), (-1, 17, 12)))
+    return keras.Model(x, L.Dense(3, activation="softmax")(tokens[:, 0]))
+
+
 # ---- masks: 0 is padding, anywhere in a row ----
 
 # As language.

@@ -214,10 +214,10 @@ START_TEST(arguments)
                     "\"units\": 3}, "
                     "\"registered_name\": \"mine>Dense\"}"),
          "the class mine>Dense is the user's own"},
-        {SEQUENTIAL("{\"module\": \"keras.src.ops.numpy\", \"class_name\": \"Einsum\", \"config\": "
+        {SEQUENTIAL("{\"module\": \"keras.src.ops.numpy\", \"class_name\": \"Sort\", \"config\": "
                     "{\"name\": \"l\"}, "
-                    "\"registered_name\": \"Einsum\"}"),
-         "the operation Einsum of keras.ops is not supported; there are: Add, "},
+                    "\"registered_name\": \"Sort\"}"),
+         "the operation Sort of keras.ops is not supported; docs/keras.md lists those that are"},
         {SEQUENTIAL(LAYER("Flatten", "") ", " LAYER("Flatten", "")), "two layers are named 'l'"},
         {SEQUENTIAL(IN_STEPS LAYER("Masking", ", \"mask_value\": [0.0, 1.0]")),
          "layers[2] (Masking 'l'): mask_value is [0.0, 1.0]; supported: a number"},
@@ -423,12 +423,6 @@ START_TEST(networks)
         {FUNCTIONAL(IN ", " DENSE("a", NODE("3.5", "")), "[\"a\", 0, 0]"),
          "it is called with 3.5, which is not a tensor"},
         {FUNCTIONAL(IN ", " DENSE("a", NODE("", "")), "[\"a\", 0, 0]"), "it is called with 0 tensors"},
-        {FUNCTIONAL(
-             IN ", {\"module\": \"keras.src.ops.numpy\", \"class_name\": \"GetItem\", \"config\": {\"name\": "
-                "\"a\"}, \"registered_name\": \"GetItem\", \"name\": \"a\", \"inbound_nodes\": [" NODE(
-                    TENSOR("x", "0", "0") ", [{\"class_name\": \"__slice__\", \"config\": {}}]", "") "]}",
-             "[\"a\", 0, 0]"),
-         "layers[1] (GetItem 'a'): the operation GetItem of keras.ops is not supported"},
         {FUNCTIONAL(IN ", " DENSE("a", NODE("[" TENSOR("x", "0", "0") ", " TENSOR("x", "0", "0") "]", "")),
                     "[\"a\", 0, 0]"),
          "it is called with 2 tensors"},
@@ -475,6 +469,81 @@ START_TEST(networks)
         {"[1, 2]", "it is not the config of a model of Keras"},
         {"{\"class_name\": ", "net.keras: config.json, line 1, column"},
         {"", "net.keras: config.json, line 1"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        check_refused(parse(cases[i].text), cases[i].part);
+}
+END_TEST
+
+/* Functions of keras.ops: what their keys, settings and arguments may not be. x: [batch, 4] */
+#define X TENSOR("x", "0", "0")
+#define FUNCTION(type, settings, args, kwargs)                                                               \
+    FUNCTIONAL(IN ", {\"module\": \"keras.src.ops.numpy\", \"class_name\": \"" type                          \
+                  "\", \"config\": {\"name\": \"a\"" settings "}, \"registered_name\": \"" type              \
+                  "\", \"name\": \"a\", \"inbound_nodes\": [" NODE(args, kwargs) "]}",                       \
+               "[\"a\", 0, 0]")
+#define SLICE(members) "{\"class_name\": \"__slice__\", \"config\": {" members "}}"
+START_TEST(functions)
+{
+    static const struct {
+        const char *text, *part;
+    } cases[] = {
+        {FUNCTION("GetItem", "", X ", [0]", ""), "layers[1] (GetItem 'a'): its key selects among the rows"},
+        {FUNCTION("GetItem", "", X ", [" SLICE("\"start\": 1") "]", ""), "its key selects among the rows"},
+        {FUNCTION("GetItem", "", X ", [null, " SLICE("") "]", ""), "its key has None before the batch"},
+        {FUNCTION("GetItem", "", X ", [" SLICE("") ", 4]", ""),
+         "its key has 4 for a dimension of 4 elements"},
+        {FUNCTION("GetItem", "", X ", [" SLICE("") ", 1, 1]", ""), "its key has 3 items for a tensor of 2"},
+        {FUNCTION("GetItem", "", X ", [" SLICE("") ", " SLICE("\"step\": 0") "]", ""), "an index, a slice"},
+        {FUNCTION("GetItem", "", X ", [" SLICE("") ", " SLICE("\"start\": 3, \"stop\": 1") "]", ""),
+         "a slice that"},
+        {FUNCTION("GetItem", "", X ", [" SLICE("") ", [0, 1]]", ""), "its key has [0, 1] for"},
+        {FUNCTION("GetItem", "", X, ""), "its key is missing"},
+        {FUNCTION("Reshape", ", \"newshape\": [-1, 2]", X, ""), "changes the number of rows"},
+        {FUNCTION("Reshape", ", \"newshape\": [3, 4]", X, ""), "changes the number of rows"},
+        {FUNCTION("Reshape", ", \"newshape\": [-1, 3, -1]", X, ""), "cannot be reshaped"},
+        {FUNCTION("Transpose", ", \"axes\": null", X, ""), "it moves the batch to another dimension"},
+        {FUNCTION("Transpose", ", \"axes\": [0, 0]", X, ""), "axes names dimension 0, twice"},
+        {FUNCTION("Moveaxis", ", \"source\": [1], \"destination\": [0]", X, ""), "it moves the batch"},
+        {FUNCTION("ExpandDims", ", \"axis\": 0", X, ""), "it inserts a dimension before the batch"},
+        {FUNCTION("Squeeze", ", \"axis\": 1", X, ""), "axis 1 has more than one element"},
+        {FUNCTION("Concatenate", ", \"axis\": 0", "[" X ", " X "]", ""),
+         "it joins the rows of several batches"},
+        {FUNCTION("Split", ", \"indices_or_sections\": 3, \"axis\": 1", X, ""), "a divisor of the elements"},
+        {FUNCTION("Split", ", \"indices_or_sections\": [3, 2], \"axis\": 1", X, ""), "indices that grow"},
+        {FUNCTION("Repeat", ", \"repeats\": 2, \"axis\": 0", X, ""), "it repeats the rows of the batch"},
+        {FUNCTION("Tile", ", \"repeats\": [2, 1, 1]", X, ""), "repeats has 3 dimensions, its input has 2"},
+        {FUNCTION("BroadcastTo", ", \"shape\": [3, 4]", X, ""), "a number instead of the batch"},
+        {FUNCTION("Flip", ", \"axis\": null", X, ""), "it turns the batch around"},
+        {FUNCTION("Pad", ", \"pad_width\": [[1, 0], [0, 0]], \"mode\": \"constant\"", X, ""), "it adds rows"},
+        {FUNCTION("Pad", ", \"pad_width\": [[0, 0], [0, 1]], \"mode\": \"reflect\"", X, ""),
+         "mode is \"reflect\"; supported: \"constant\""},
+        {FUNCTION("Mean", ", \"axis\": 2", X, ""), "axis names dimension 2"},
+        {FUNCTION("Max", ", \"axis\": 1, \"initial\": 3", X, ""), "initial is 3"},
+        {FUNCTION("Prod", ", \"axis\": 0", X, ""), "it multiplies the rows of the batch"},
+        {FUNCTION("Softmax", ", \"axis\": 0", X, ""), "it is over the rows of the batch"},
+        {FUNCTION("Norm", ", \"ord\": \"nuc\", \"axis\": 1", X, ""), "ord is \"nuc\""},
+        {FUNCTION("Einsum", ", \"subscripts\": \"bi,bi->i\"", X ", " X, ""),
+         "it sums over the rows of the batch"},
+        {FUNCTION("Einsum", ", \"subscripts\": \"ai,bi->ab\"", X ", " X, ""), "each row with each other row"},
+        {FUNCTION("Einsum", ", \"subscripts\": \"bi->ib\"", X, ""), "it moves the batch"},
+        {FUNCTION("Einsum", ", \"subscripts\": \"bb->b\"", X, ""),
+         "subscripts is \"bb->b\"; supported: a letter"},
+        {FUNCTION("Einsum", ", \"subscripts\": \"bi,ij->bjk\"", X ", [[1.0], [1.0], [1.0], [1.0]]", ""),
+         "supported: a letter"},
+        {FUNCTION("Matmul", "", X ", [[1.0, 2.0]]", ""), "dimensions that must be equal have 4 and 1"},
+        {FUNCTION("Add", "", X ", [[1.0], [1.0, 2.0]]", ""), "lists of different lengths"},
+        {FUNCTION(
+             "Add", "",
+             X ", {\"class_name\": \"__tensor__\", \"config\": {\"value\": [1], \"dtype\": \"complex64\"}}",
+             ""),
+         "an array has the dtype \"complex64\""},
+        {FUNCTION("Add", "", X ", \"text\"", ""), "it is called with \"text\""},
+        {FUNCTION("Where", "", X, ""), "its argument x1"},
+        {FUNCTION("Take", ", \"axis\": 1", X ", [4]", ""), "index 4 is out of a dimension of 4 elements"},
+        {FUNCTION("Take", ", \"axis\": 0", X ", [0]", ""), "it takes rows of the batch"},
+        {FUNCTION("Maximum", "", "1, 2", ""), "without a tensor of the network"},
+        {FUNCTION("Mean", ", \"axis\": 1", X, "\"out\": 3"), "out is 3: this argument is not supported"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         check_refused(parse(cases[i].text), cases[i].part);
@@ -800,8 +869,8 @@ int main(void)
     int failed =
         RUN_TESTS("config.json", 0, arguments, constraints, usual_values, sides_of_images, shapes_of_inputs,
                   calls_in_any_order, trainable_of_wrappers, trainable_of_the_whole_model, networks,
-                  a_bomb_of_models, a_bomb_of_values, settings, metrics, thresholds, thresholds_that_differ,
-                  settings_of_metrics_that_are_refused, settings_that_are_left_out,
+                  functions, a_bomb_of_models, a_bomb_of_values, settings, metrics, thresholds,
+                  thresholds_that_differ, settings_of_metrics_that_are_refused, settings_that_are_left_out,
                   warnings_name_their_place_once, schedules_that_do_not_fit);
     return iso_finish(ctx, ISO_OK) || failed;
 }

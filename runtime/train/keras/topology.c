@@ -125,7 +125,8 @@ static int call_layer(finder *f, int record)
         first = layer->again;
     operation = &f->operation_of_layer[first];
     if (*operation < 0)
-        *operation = add_operation(f, ISO_OPERATION_LAYER, layer->type, layer->name, first);
+        *operation = add_operation(f, layer->function_of ? ISO_OPERATION_FUNCTION : ISO_OPERATION_LAYER,
+                                   layer->type, layer->name, first);
     int number = add_call(f, *operation, record, call->inputs, call->n_inputs, &call->output, 1);
     if (number >= 0 && !add_others(&f->net->calls[number], call))
         return NONE;
@@ -262,9 +263,10 @@ static iso_status find_input(finder *f, int call, int input, iso_layer_call_outp
 {
     iso_layer_call *c = &f->net->calls[call];
     int layers = f->last_layer, ops = iso_graph_op_count(f->graph);
-    if (f->net->operations[c->operation].kind == ISO_OPERATION_LAYER)
+    const iso_operation_kind kind = f->net->operations[c->operation].kind;
+    if (kind == ISO_OPERATION_LAYER || kind == ISO_OPERATION_FUNCTION)
         layers = c->record;
-    else if (f->net->operations[c->operation].kind == ISO_OPERATION_BLOCK)
+    else if (kind == ISO_OPERATION_BLOCK)
         layers = iso_graph_block(f->graph, c->record)->first_layer;
     else
         ops = c->outputs[0]->producer->id;

@@ -8,6 +8,7 @@
 typedef enum iso_operation_kind {
     ISO_OPERATION_INPUT, /* Keras's InputLayer */
     ISO_OPERATION_LAYER,
+    ISO_OPERATION_FUNCTION, /* of keras.ops, which a record holds as a layer */
     ISO_OPERATION_BLOCK,
     ISO_OPERATION_OP, /* a bare op of the graph, which no layer made */
 } iso_operation_kind;
@@ -19,7 +20,7 @@ typedef struct iso_operation {
     /* The path of a layer or block. For a bare op: the tensor's name. For an input: its InputLayer's path or
      * the tensor's name, or "input_layer" within a block that has neither. */
     const char *name;
-    int record; /* the number in the graph of the layer or block of the first call; -1: an input or op */
+    int record; /* the number in the graph of the layer, function or block of the first call; -1: an input or op */
     int n_calls;
     int *calls; /* their numbers, in the order in which they were made */
 } iso_operation;

@@ -326,7 +326,7 @@ static iso_status add_network(finder *f, const iso_keras_topology *net, const ch
             chain[length++] = i;
     while (status == ISO_OK && length > 0) {
         const iso_operation *operation = &net->operations[chain[--length]];
-        if (operation->kind == ISO_OPERATION_OP ||
+        if (operation->kind == ISO_OPERATION_OP || operation->kind == ISO_OPERATION_FUNCTION ||
             (net->sequential && operation->kind == ISO_OPERATION_INPUT))
             continue;
         status = add_operation(f, net, operation, counters, base);

@@ -1,0 +1,305 @@
+/* Functions of keras.ops over dimensions: sums, means, extremes, norms, softmax. */
+#include <math.h>
+
+#include "models/keras/functions_impl.h"
+
+/* The dimensions of a reduction, and whether they stay as dimensions of one element. */
+typedef struct reduction {
+    iso_tensor *x;
+    int axes[ISO_MAX_RANK], count;
+    bool keep;
+} reduction;
+
+/* False after a refusal. real: x becomes a real number. */
+static bool read_reduction(iso_keras_function *f, bool real, reduction *r)
+{
+    r->x = real ? iso_keras_real_operand(f, 0) : iso_keras_operand_of(f, 0);
+    r->keep = iso_config_flag(f->settings, "keepdims", false);
+    if (!iso_keras_axes(f, "axis", r->x, 0, r->axes, &r->count))
+        return false;
+    if (r->count == 0 && iso_keras_has(f, "axis")) {
+        iso_config_refuse(f->settings, "axis", "dimensions, or null: all");
+        return false;
+    }
+    return f->status == ISO_OK;
+}
+
+static iso_tensor *counted(iso_tensor *x) /* bool as numbers */
+{
+    return iso_tensor_dtype(x) == ISO_BOOL || iso_tensor_dtype(x) == ISO_U8 ? iso_cast(x, ISO_I32) : x;
+}
+
+static void mean(iso_keras_function *f)
+{
+    reduction r;
+    if (read_reduction(f, true, &r))
+        iso_keras_give(f, iso_reduce_mean(r.x, r.axes, r.count, r.keep));
+}
+
+static void sum(iso_keras_function *f)
+{
+    reduction r;
+    if (read_reduction(f, false, &r))
+        iso_keras_give(f, iso_reduce_sum(counted(r.x), r.axes, r.count, r.keep));
+}
+
+static void largest(iso_keras_function *f)
+{
+    reduction r;
+    if (read_reduction(f, false, &r))
+        iso_keras_give(f, iso_reduce_max(r.x, r.axes, r.count, r.keep));
+}
+
+static void smallest(iso_keras_function *f)
+{
+    reduction r;
+    if (read_reduction(f, false, &r))
+        iso_keras_give(f, iso_reduce_min(r.x, r.axes, r.count, r.keep));
+}
+
+/* The mean of the squared distances from the mean; of bfloat16 in float32, as in Keras. */
+static iso_tensor *variance(const reduction *r)
+{
+    iso_dtype type = iso_tensor_dtype(r->x);
+    iso_tensor *x = type == ISO_BF16 ? iso_cast(r->x, ISO_F32) : r->x;
+    iso_tensor *d = iso_subtract(x, iso_reduce_mean(x, r->axes, r->count, true));
+    return iso_cast(iso_reduce_mean(iso_square(d), r->axes, r->count, r->keep), type);
+}
+
+static void var(iso_keras_function *f)
+{
+    reduction r;
+    if (read_reduction(f, true, &r))
+        iso_keras_give(f, variance(&r));
+}
+
+static void std(iso_keras_function *f)
+{
+    reduction r;
+    if (read_reduction(f, true, &r))
+        iso_keras_give(f, iso_sqrt(variance(&r)));
+}
+
+/* The product along one axis: the halves are multiplied with each other until one element is left. */
+static iso_tensor *product_along(iso_tensor *x, int axis)
+{
+    for (int64_t n = iso_tensor_shape(x)->dim[axis]; n > 1 && iso_tensor_good(x);) {
+        const int64_t half = n / 2;
+        iso_tensor *y = iso_multiply(iso_keras_part(x, axis, 0, half), iso_keras_part(x, axis, half, half));
+        x = n % 2 ? iso_concat((iso_tensor *[]){y, iso_keras_part(x, axis, n - 1, 1)}, 2, axis) : y;
+        n = half + n % 2;
+    }
+    return x;
+}
+
+static void prod(iso_keras_function *f)
+{
+    reduction r;
+    uint32_t set = 0;
+    if (!read_reduction(f, false, &r))
+        return;
+    iso_tensor *x = counted(r.x);
+    for (int i = 0; r.count == 0 && i < iso_tensor_shape(x)->rank; i++)
+        r.axes[i] = i;
+    r.count = r.count ? r.count : iso_tensor_shape(x)->rank;
+    for (int i = 0; i < r.count; i++) {
+        if (iso_keras_is_batch(x, r.axes[i])) {
+            iso_keras_refuse_batch(f, "it multiplies the rows of the batch");
+            return;
+        }
+        set |= 1u << r.axes[i];
+        x = product_along(x, r.axes[i]);
+    }
+    iso_keras_give(f, r.keep ? x : iso_keras_without(x, set));
+}
+
+/* ---- of bool ---- */
+
+static iso_tensor *is_true(iso_tensor *x)
+{
+    return iso_tensor_dtype(x) == ISO_BOOL
+               ? x
+               : iso_not_equal(x, iso_number(iso_tensor_graph(x), iso_tensor_dtype(x), 0));
+}
+
+static void any(iso_keras_function *f)
+{
+    reduction r;
+    if (read_reduction(f, false, &r))
+        iso_keras_give(f, is_true(iso_reduce_sum(is_true(r.x), r.axes, r.count, r.keep)));
+}
+
+static void all(iso_keras_function *f)
+{
+    reduction r;
+    if (read_reduction(f, false, &r))
+        iso_keras_give(f, iso_logical_not(is_true(
+                              iso_reduce_sum(iso_logical_not(is_true(r.x)), r.axes, r.count, r.keep))));
+}
+
+static void count_nonzero(iso_keras_function *f)
+{
+    reduction r;
+    if (read_reduction(f, false, &r))
+        iso_keras_give(f, iso_reduce_sum(is_true(r.x), r.axes, r.count, r.keep));
+}
+
+/* ---- positions ---- */
+
+static void position(iso_keras_function *f, bool of_smallest)
+{
+    reduction r;
+    if (!read_reduction(f, of_smallest, &r))
+        return;
+    if (r.count != 1) {
+        iso_config_refuse(f->settings, "axis", "one dimension");
+        return;
+    }
+    if (iso_keras_is_batch(r.x, r.axes[0])) {
+        iso_keras_refuse_batch(f, "it compares the rows of the batch");
+        return;
+    }
+    iso_tensor *y = iso_argmax(of_smallest ? iso_negate(r.x) : r.x, r.axes[0]);
+    iso_keras_give(f, r.keep ? iso_keras_with_axis(y, r.axes[0]) : y);
+}
+
+static void argmax(iso_keras_function *f)
+{
+    position(f, false);
+}
+
+static void argmin(iso_keras_function *f)
+{
+    position(f, true);
+}
+
+/* ---- norms and softmax ---- */
+
+static void norm(iso_keras_function *f)
+{
+    reduction r;
+    const double order = iso_config_number(f->settings, "ord", 2);
+    const bool given = iso_keras_has(f, "ord");
+    if (!read_reduction(f, true, &r))
+        return;
+    if ((order != 1 && order != 2) || (given && r.count != 1))
+        iso_config_refuse(f->settings, "ord", "null, or 1 or 2 along one dimension");
+    else if (order == 1)
+        iso_keras_give(f, iso_reduce_sum(iso_abs(r.x), r.axes, r.count, r.keep));
+    else
+        iso_keras_give(f, iso_sqrt(iso_reduce_sum(iso_square(r.x), r.axes, r.count, r.keep)));
+}
+
+static void normalize(iso_keras_function *f)
+{
+    iso_tensor *x = iso_keras_real_operand(f, 0);
+    int axis = iso_keras_axis(f, "axis", x, -1);
+    const double order = iso_config_number(f->settings, "order", 2);
+    const double epsilon = iso_config_number(f->settings, "epsilon", 1e-7);
+    if (axis < 0)
+        return;
+    if (order != 2 || epsilon <= 0) {
+        iso_config_refuse(f->settings, order != 2 ? "order" : "epsilon", order != 2 ? "2" : "above 0");
+        return;
+    }
+    iso_tensor *most = iso_number(f->net->graph, iso_tensor_dtype(x), 1 / epsilon);
+    iso_tensor *scale = iso_rsqrt(iso_reduce_sum(iso_square(x), &axis, 1, true));
+    iso_keras_give(f, iso_multiply(x, iso_minimum(scale, most)));
+}
+
+/* x without its largest element along the axes, which changes no softmax. */
+static iso_tensor *shifted(const reduction *r)
+{
+    iso_tensor *most = iso_stop_gradient(iso_reduce_max(r->x, r->axes, r->count, true));
+    return iso_subtract(r->x, most);
+}
+
+static void softmax_of(iso_keras_function *f, bool logarithm)
+{
+    reduction r;
+    if (!read_reduction(f, true, &r))
+        return;
+    if (!iso_keras_has(f, "axis") && json_object_get(f->layer->config, "axis")) {
+        iso_config_refuse(f->settings, "axis", "one dimension or several");
+        return;
+    }
+    r.axes[0] = r.count ? r.axes[0] : iso_tensor_shape(r.x)->rank - 1;
+    r.count = r.count ? r.count : 1;
+    for (int i = 0; i < r.count; i++)
+        if (iso_keras_is_batch(r.x, r.axes[i])) {
+            iso_keras_refuse_batch(f, "it is over the rows of the batch");
+            return;
+        }
+    if (r.count == 1) {
+        iso_keras_give(f, logarithm ? iso_log_softmax(r.x, r.axes[0]) : iso_softmax(r.x, r.axes[0]));
+        return;
+    }
+    iso_tensor *e = iso_exp(shifted(&r)), *total = iso_reduce_sum(e, r.axes, r.count, true);
+    iso_keras_give(f, logarithm ? iso_subtract(shifted(&r), iso_log(total)) : iso_divide(e, total));
+}
+
+static void softmax(iso_keras_function *f)
+{
+    softmax_of(f, false);
+}
+
+static void log_softmax(iso_keras_function *f)
+{
+    softmax_of(f, true);
+}
+
+static void logsumexp(iso_keras_function *f)
+{
+    reduction r;
+    if (!read_reduction(f, true, &r))
+        return;
+    iso_tensor *most = iso_stop_gradient(iso_reduce_max(r.x, r.axes, r.count, r.keep));
+    iso_tensor *total = iso_reduce_sum(iso_exp(shifted(&r)), r.axes, r.count, r.keep);
+    iso_keras_give(f, iso_add(iso_log(total), most));
+}
+
+/* The sums of the elements up to each: in step s, those that lie 2^s before are added. */
+static void cumsum(iso_keras_function *f)
+{
+    iso_tensor *x = counted(iso_keras_operand_of(f, 0));
+    int axis = iso_keras_axis(f, "axis", x, 0);
+    if (!iso_keras_has(f, "axis") && iso_tensor_shape(x)->rank != 1) {
+        iso_config_refuse(f->settings, "axis", "a dimension");
+        return;
+    }
+    if (axis < 0)
+        return;
+    if (iso_keras_is_batch(x, axis)) {
+        iso_keras_refuse_batch(f, "it sums over the rows of the batch");
+        return;
+    }
+    const int64_t n = iso_tensor_shape(x)->dim[axis];
+    for (int64_t by = 1; by < n && iso_tensor_good(x); by *= 2) {
+        int64_t before[ISO_MAX_RANK] = {0}, after[ISO_MAX_RANK] = {0};
+        before[axis - iso_keras_is_batch(x, 0)] = by;
+        x = iso_add(x, iso_pad(iso_keras_part(x, axis, 0, n - by), before, after));
+    }
+    iso_keras_give(f, x);
+}
+
+const iso_keras_function_type iso_keras_reduce_functions[] = {{"Mean", "x", mean},
+                                                              {"Sum", "x", sum},
+                                                              {"Max", "x", largest},
+                                                              {"Amax", "x", largest},
+                                                              {"Min", "x", smallest},
+                                                              {"Amin", "x", smallest},
+                                                              {"Prod", "x", prod},
+                                                              {"Var", "x", var},
+                                                              {"Std", "x", std},
+                                                              {"Any", "x", any},
+                                                              {"All", "x", all},
+                                                              {"CountNonzero", "x", count_nonzero},
+                                                              {"Argmax", "x", argmax},
+                                                              {"Argmin", "x", argmin},
+                                                              {"Cumsum", "x", cumsum},
+                                                              {"Norm", "x", norm},
+                                                              {"Normalize", "x", normalize},
+                                                              {"Logsumexp", "x", logsumexp},
+                                                              {"Softmax", "x", softmax},
+                                                              {"LogSoftmax", "x", log_softmax},
+                                                              {0}};
