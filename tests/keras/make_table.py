@@ -919,6 +919,16 @@ def masked_attention():
                        name="masked_attention")
 
 
+@model(lambda: O.SGD(0.05), "sparse_categorical_crossentropy", tokens=3, classes=4, tested=True)
+def masked_order():
+    """The file has `beside` before the attention, as deep; Keras runs it behind, when the attention has taken the mask."""
+    x = x_of((5,), dtype="int32")
+    e = L.Embedding(3, 4, mask_zero=True)(x)
+    beside = L.Dense(4, name="beside")(e)
+    attended = L.MultiHeadAttention(1, 2)(e, e)
+    return keras.Model(x, L.Dense(4, activation="softmax")(L.Add()([L.Dense(4)(beside), L.Dense(4)(attended)])))
+
+
 @model(lambda: O.SGD(0.05), tokens=4)
 def masked_models():
     """Masks go through models and blocks, and through layers that are called twice."""
