@@ -1,4 +1,5 @@
 /* Ops that no layer made, as the layers or operations of keras.ops that compute the same. */
+#include <stdio.h>
 #include <string.h>
 
 #include "models/keras/writer_impl.h"
@@ -17,8 +18,24 @@ static const struct {
 /* Ops without a layer. */
 static const struct {
     const char *op, *operation;
-} operations[] = {{"abs", "Absolute"},    {"log", "Log"},       {"sqrt", "Sqrt"},  {"square", "Square"},
-                  {"negate", "Negative"}, {"divide", "Divide"}, {"power", "Power"}};
+} operations[] = {{"abs", "Absolute"},
+                  {"log", "Log"},
+                  {"sqrt", "Sqrt"},
+                  {"square", "Square"},
+                  {"negate", "Negative"},
+                  {"divide", "Divide"},
+                  {"power", "Power"},
+                  {"sign", "Sign"},
+                  {"where", "Where"},
+                  {"equal", "Equal"},
+                  {"not_equal", "NotEqual"},
+                  {"less", "Less"},
+                  {"less_equal", "LessEqual"},
+                  {"greater", "Greater"},
+                  {"greater_equal", "GreaterEqual"},
+                  {"logical_and", "LogicalAnd"},
+                  {"logical_or", "LogicalOr"},
+                  {"logical_not", "LogicalNot"}};
 
 /* An op that is an activation, as the layer that has its setting, or as an Activation. NULL: it is not one. */
 static json_t *activation_layer(const iso_op *op, const char **type)
@@ -136,7 +153,8 @@ static const struct {
                 {ISO_SOFTPLUS, "keras.src.ops.nn", "Softplus"},
                 {ISO_TANH, ISO_KERAS_OPERATIONS, "Tanh"}};
 
-const double *iso_keras_affine_number(const iso_op *op)
+/* The second argument of an affine op that is written as an operation, Multiply or Add; NULL: it is not. */
+static const double *affine_number(const iso_op *op)
 {
     const iso_affine_attrs *attrs = op->attrs;
     if (!loses_mask(op) || strcmp(op->type->name, "affine") != 0 || (attrs->scale != 1 && attrs->shift != 0))
@@ -144,12 +162,34 @@ const double *iso_keras_affine_number(const iso_op *op)
     return attrs->shift != 0 ? &attrs->shift : &attrs->scale;
 }
 
+/* The key of x[key] that takes the part that a slice takes. */
+static json_t *slice_key(const iso_op *op)
+{
+    const iso_slice_attrs *attrs = op->attrs;
+    json_t *key = json_array();
+    for (int i = 0; i < attrs->shape.rank; i++) {
+        const bool whole = attrs->shape.dim[i] == op->inputs[0]->shape.dim[i];
+        json_array_append_new(
+            key,
+            json_pack("{s: s, s: {s: o, s: o, s: n}}", "class_name", "__slice__", "config", "start",
+                      whole ? json_null() : json_integer(attrs->begin[i]), "stop",
+                      whole ? json_null() : json_integer(attrs->begin[i] + attrs->shape.dim[i]), "step"));
+    }
+    return key;
+}
+
+json_t *iso_keras_last_argument(const iso_op *op)
+{
+    const double *number = affine_number(op);
+    return number ? json_real(*number) : op->type == &iso_op_slice ? slice_key(op) : NULL;
+}
+
 /* False: there is none. */
 static bool maskless_operation(const iso_op *op, const char **module, const char **type)
 {
     const iso_unary_attrs *attrs = op->attrs;
     *module = ISO_KERAS_OPERATIONS;
-    if (iso_keras_affine_number(op)) {
+    if (affine_number(op)) {
         *type = ((const iso_affine_attrs *)op->attrs)->shift != 0 ? "Add" : "Multiply";
         return true;
     }
@@ -205,6 +245,85 @@ static const char *operation_of(const iso_op *op)
     return NULL;
 }
 
+/* The dimensions that bits name. */
+static json_t *axes_of(uint32_t axes)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < ISO_MAX_RANK; i++)
+        if (axes >> i & 1)
+            json_array_append_new(list, json_integer(i));
+    return list;
+}
+
+/* A sum, or a mean over dimensions other than the batch. NULL: it is another multiple of a sum, or of squares. */
+static json_t *sum_settings(const iso_op *op, const char **type)
+{
+    const iso_reduce_attrs *attrs = op->attrs;
+    const iso_tensor *x = op->inputs[0];
+    double count = 1;
+    for (int i = 0; i < x->shape.rank; i++)
+        count *= attrs->axes >> i & 1 ? (double)x->shape.dim[i] : 1;
+    const bool mean = attrs->scale != 1 && attrs->scale == 1 / count;
+    const bool same = attrs->dtype == x->dtype || x->dtype == ISO_BOOL;
+    *type = mean ? "Mean" : "Sum";
+    return !attrs->square && same && (mean || attrs->scale == 1)
+               ? json_pack("{s: o, s: b}", "axis", axes_of(attrs->axes), "keepdims", attrs->keep)
+               : NULL;
+}
+
+static json_t *widths(const iso_op *op)
+{
+    const iso_slice_attrs *attrs = op->attrs;
+    json_t *list = json_array();
+    for (int i = 0; i < attrs->shape.rank; i++)
+        json_array_append_new(list, json_pack("[I, I]", (json_int_t)attrs->begin[i],
+                                              (json_int_t)(attrs->shape.dim[i] - attrs->begin[i] -
+                                                           op->inputs[0]->shape.dim[i])));
+    return json_pack("{s: o, s: s}", "pad_width", list, "mode", "constant");
+}
+
+/* Functions of dimensions. NULL: none. */
+static json_t *function_of_dimensions(const iso_op *op, const char **type)
+{
+    if (op->type == &iso_op_slice) {
+        *type = "GetItem";
+        return json_object();
+    }
+    if (op->type == &iso_op_reduce_sum)
+        return sum_settings(op, type);
+    if (op->type == &iso_op_reduce_max || op->type == &iso_op_reduce_min) {
+        const iso_reduce_attrs *attrs = op->attrs;
+        *type = op->type == &iso_op_reduce_max ? "Max" : "Min";
+        return json_pack("{s: o, s: b}", "axis", axes_of(attrs->axes), "keepdims", attrs->keep);
+    }
+    if (op->type == &iso_op_flip || op->type == &iso_op_argmax) {
+        *type = op->type == &iso_op_flip ? "Flip" : "Argmax";
+        return json_pack("{s: i}", "axis", ((const iso_axis_attrs *)op->attrs)->axis);
+    }
+    if (op->type == &iso_op_pad) {
+        *type = "Pad";
+        return widths(op);
+    }
+    return NULL;
+}
+
+/* [..., m, k] and [..., k, n], of which the last two dimensions may be swapped. */
+static json_t *product_settings(const iso_op *op, const char **type)
+{
+    static const char letters[] = "abcdef";
+    const iso_matmul_attrs *attrs = op->attrs;
+    const int lead = op->inputs[0]->shape.rank - 2;
+    char text[64];
+    *type = "Matmul";
+    if (attrs->contract || (!attrs->transpose_a && !attrs->transpose_b))
+        return attrs->contract ? NULL : json_object();
+    const int shared = op->inputs[1]->shape.rank > 2 ? lead : 0;
+    *type = "Einsum";
+    snprintf(text, sizeof text, "%.*s%s,%.*s%s->%.*s%s", lead, letters, attrs->transpose_a ? "km" : "mk",
+             shared, letters, attrs->transpose_b ? "nk" : "kn", lead, letters, lead < 0 ? "n" : "mn");
+    return lead < 0 ? NULL : json_pack("{s: s}", "subscripts", text);
+}
+
 /* The same for those with settings: a module, a class and its config. NULL: none. */
 static json_t *operation_with_settings(const iso_op *op, const char **module, const char **type)
 {
@@ -218,7 +337,30 @@ static json_t *operation_with_settings(const iso_op *op, const char **module, co
         *type = ISO_KERAS_CAST;
         return json_pack("{s: s}", "dtype", iso_dtype_name(iso_tensor_dtype(op->outputs[0])));
     }
-    return NULL;
+    if (op->type == &iso_op_rsqrt) {
+        *module = "keras.src.ops.math";
+        *type = "Rsqrt";
+        return json_object();
+    }
+    if (op->type == &iso_op_log_softmax) {
+        *module = "keras.src.ops.nn";
+        *type = "LogSoftmax";
+        return json_pack("{s: i}", "axis", ((const iso_softmax_attrs *)op->attrs)->axis);
+    }
+    if (op->type == &iso_op_one_hot) {
+        const iso_one_hot_attrs *attrs = op->attrs;
+        *module = "keras.src.ops.nn";
+        *type = "OneHot";
+        return json_pack("{s: I, s: s}", "num_classes", (json_int_t)attrs->classes, "dtype",
+                         iso_dtype_name(attrs->dtype));
+    }
+    if (op->type == &iso_op_stop_gradient) {
+        *module = "keras.src.ops.core";
+        *type = "StopGradient";
+        return json_object();
+    }
+    *module = ISO_KERAS_OPERATIONS;
+    return op->type == &iso_op_matmul ? product_settings(op, type) : function_of_dimensions(op, type);
 }
 
 iso_status iso_keras_layer_of_op(const iso_op *op, const char **module, const char **type, json_t **config)

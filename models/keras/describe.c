@@ -251,9 +251,9 @@ static iso_status describe_call(const writer *w, const iso_layer_call *call, boo
         json_array_append_new(list, number ? number : tensor_json(w, call->inputs[i], &call->from[i]));
     }
     const iso_op *op = operation->kind == ISO_OPERATION_OP ? call->outputs[0]->producer : NULL;
-    const double *number = op && separate ? iso_keras_affine_number(op) : NULL;
-    if (number)
-        json_array_append_new(list, json_real(*number));
+    json_t *last = op && separate ? iso_keras_last_argument(op) : NULL;
+    if (last)
+        json_array_append_new(list, last);
     json_t *named = call_arguments(arguments, list);
     if (!separate && call->n_inputs > 1)
         list = json_pack("[o]", list);
