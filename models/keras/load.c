@@ -66,6 +66,39 @@ static iso_status make_model(iso_graph *graph, const iso_keras_list *inputs, con
     return ISO_OK;
 }
 
+/* Python writes Infinity, which JSON does not have: the largest number stands for it, which becomes infinity as
+ * float32. Copies the text so, which grows to less than three times its size; texts in it stay. */
+static size_t copy_without_infinity(const char *text, size_t bytes, char *to)
+{
+    static const char word[] = "Infinity", number[] = "1.7976931348623157e308";
+    const size_t length = sizeof word - 1;
+    size_t size = 0;
+    bool quoted = false, escaped = false;
+    for (size_t i = 0; i < bytes; i++) {
+        if (!quoted && bytes - i >= length && memcmp(text + i, word, length) == 0) {
+            memcpy(to + size, number, sizeof number - 1);
+            size += sizeof number - 1;
+            i += length - 1;
+            continue;
+        }
+        quoted = text[i] == '"' && !escaped ? !quoted : quoted;
+        escaped = quoted && text[i] == '\\' && !escaped;
+        to[size++] = text[i];
+    }
+    return size;
+}
+
+static iso_status parse_text(const char *name, const char *text, size_t bytes, json_t **root)
+{
+    if (!memmem(text, bytes, "Infinity", 8))
+        return iso_json_parse(name, text, bytes, root);
+    char *copy = iso_new(3 * bytes);
+    iso_status status = copy ? iso_json_parse(name, copy, copy_without_infinity(text, bytes, copy), root)
+                             : iso_no_memory("the text of '%s'", name);
+    iso_free(copy);
+    return status;
+}
+
 /* Makes the model from the text. */
 iso_status iso_keras_parse(iso_context *ctx, const char *name, const char *text, size_t bytes,
                            const iso_keras_load_options *options)
@@ -77,7 +110,7 @@ iso_status iso_keras_parse(iso_context *ctx, const char *name, const char *text,
     iso_graph *graph = iso_graph_create(ctx);
     iso_status status;
     iso_graph_set_precision(graph, options->precision ? options->precision : ISO_F32);
-    ISO_TRY(iso_json_parse(name, text, bytes, &root));
+    ISO_TRY(parse_text(name, text, bytes, &root));
     ISO_TRY(iso_keras_network_build(&reader, graph, root, &inputs, &outputs));
     ISO_TRY(make_model(graph, &inputs, &outputs, options->model));
     graph = NULL;

@@ -547,6 +547,8 @@ START_TEST(functions)
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         check_refused(parse(cases[i].text), cases[i].part);
+    /* as Python writes it */
+    built(FUNCTION("Maximum", ", \"note\": null", X ", -Infinity", "\"Infinity \\\"\": null"));
 }
 END_TEST
 
