@@ -153,13 +153,20 @@ static const struct {
                 {ISO_SOFTPLUS, "keras.src.ops.nn", "Softplus"},
                 {ISO_TANH, ISO_KERAS_OPERATIONS, "Tanh"}};
 
-/* The second argument of an affine op that is written as an operation, Multiply or Add; NULL: it is not. */
+/* The number of an affine op that is written as an operation: Multiply, Add or, of 1 - x, Subtract; NULL: it is not. */
 static const double *affine_number(const iso_op *op)
 {
     const iso_affine_attrs *attrs = op->attrs;
-    if (!loses_mask(op) || strcmp(op->type->name, "affine") != 0 || (attrs->scale != 1 && attrs->shift != 0))
+    if (strcmp(op->type->name, "affine") != 0 || !loses_mask(op) ||
+        (attrs->shift != 0 && attrs->scale != 1 && attrs->scale != -1))
         return NULL;
     return attrs->shift != 0 ? &attrs->shift : &attrs->scale;
+}
+
+static const char *affine_operation(const iso_op *op)
+{
+    const iso_affine_attrs *attrs = op->attrs;
+    return attrs->shift == 0 ? "Multiply" : attrs->scale == 1 ? "Add" : "Subtract";
 }
 
 /* The key of x[key] that takes the part that a slice takes. */
@@ -178,9 +185,10 @@ static json_t *slice_key(const iso_op *op)
     return key;
 }
 
-json_t *iso_keras_last_argument(const iso_op *op)
+json_t *iso_keras_other_argument(const iso_op *op, bool *first)
 {
     const double *number = affine_number(op);
+    *first = number && strcmp(affine_operation(op), "Subtract") == 0;
     return number ? json_real(*number) : op->type == &iso_op_slice ? slice_key(op) : NULL;
 }
 
@@ -190,7 +198,7 @@ static bool maskless_operation(const iso_op *op, const char **module, const char
     const iso_unary_attrs *attrs = op->attrs;
     *module = ISO_KERAS_OPERATIONS;
     if (affine_number(op)) {
-        *type = ((const iso_affine_attrs *)op->attrs)->shift != 0 ? "Add" : "Multiply";
+        *type = affine_operation(op);
         return true;
     }
     for (size_t i = 0; i < sizeof maskless / sizeof *maskless; i++) {
@@ -216,10 +224,12 @@ static iso_status check_mask(const iso_op *op, const char *type)
         op->type->name, iso_tensor_name(op->outputs[0]), type);
 }
 
-static bool is_gelu_by_tanh(const iso_op *op)
+/* A gelu by tanh, for which Keras has no activation, or one that takes a mask off. */
+static bool is_function_gelu(const iso_op *op, bool *by_tanh)
 {
-    return op->type == &iso_op_gelu &&
-           ((const iso_unary_attrs *)op->attrs)->kind == ISO_UNARY_GELU_APPROXIMATE;
+    *by_tanh =
+        op->type == &iso_op_gelu && ((const iso_unary_attrs *)op->attrs)->kind == ISO_UNARY_GELU_APPROXIMATE;
+    return op->type == &iso_op_gelu && (*by_tanh || loses_mask(op));
 }
 
 /* Whether an operand is a number, which layers do not take. */
@@ -327,10 +337,11 @@ static json_t *product_settings(const iso_op *op, const char **type)
 /* The same for those with settings: a module, a class and its config. NULL: none. */
 static json_t *operation_with_settings(const iso_op *op, const char **module, const char **type)
 {
-    if (is_gelu_by_tanh(op)) { /* Keras has no name for this activation */
+    bool by_tanh;
+    if (is_function_gelu(op, &by_tanh)) {
         *module = "keras.src.ops.nn";
         *type = "Gelu";
-        return json_pack("{s: b}", "approximate", 1);
+        return json_pack("{s: b}", "approximate", by_tanh);
     }
     if (is_conversion(op)) {
         *module = "keras.src.ops.core";

@@ -251,9 +251,10 @@ static iso_status describe_call(const writer *w, const iso_layer_call *call, boo
         json_array_append_new(list, number ? number : tensor_json(w, call->inputs[i], &call->from[i]));
     }
     const iso_op *op = operation->kind == ISO_OPERATION_OP ? call->outputs[0]->producer : NULL;
-    json_t *last = op && separate ? iso_keras_last_argument(op) : NULL;
-    if (last)
-        json_array_append_new(list, last);
+    bool first = false;
+    json_t *other = op && separate ? iso_keras_other_argument(op, &first) : NULL;
+    if (other)
+        json_array_insert_new(list, first ? 0 : json_array_size(list), other);
     json_t *named = call_arguments(arguments, list);
     if (!separate && call->n_inputs > 1)
         list = json_pack("[o]", list);

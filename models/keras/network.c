@@ -225,6 +225,18 @@ static iso_status incomplete_layer(const iso_keras_network *net, const iso_keras
     return status;
 }
 
+/* Keras notes where it finds an object again, and loses the weights of such a layer when it loads the file. */
+static void warn_if_shared(const iso_keras_network *net, const iso_keras_layer *l)
+{
+    if (!json_object_get(l->entry, "shared_object_id"))
+        return;
+    size_t outer = enter_layer(net, l);
+    iso_keras_warn(net->reader,
+                   "the layer is shared with another model of the file, which Keras 3.15 does not load "
+                   "either: here each model has a layer of its own, and the file has weights for one");
+    iso_keras_leave(net->reader, outer);
+}
+
 static iso_status read_layer(iso_keras_network *net, const json_t *entry, int number)
 {
     iso_keras_layer *l = &net->layers[number];
@@ -238,6 +250,7 @@ static iso_status read_layer(iso_keras_network *net, const json_t *entry, int nu
     l->calls = iso_new((size_t)l->n_nodes * sizeof *l->calls + 1);
     if (!l->calls || json_object_set_new_nocheck(net->index, l->name, json_integer(number)) != 0)
         return iso_no_memory("the layers of a network");
+    warn_if_shared(net, l);
     return ISO_OK;
 }
 

@@ -118,6 +118,9 @@ START_TEST(ops_take_masks_off)
     iso_tensor *m = iso_masking(iso_reshape(x, ISO_SHAPE(6, 1)), .mask_value = ISO_ZERO);
     iso_tensor *of[] = {iso_affine(m, 2.5, 0),
                         iso_affine(m, 1, -0.5),
+                        iso_affine(m, -1, 0.5),
+                        iso_gelu(m, false),
+                        iso_gelu(m, true),
                         iso_relu(m),
                         iso_sigmoid(m),
                         iso_tanh(m),
