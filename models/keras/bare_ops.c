@@ -153,7 +153,7 @@ static const struct {
                 {ISO_SOFTPLUS, "keras.src.ops.nn", "Softplus"},
                 {ISO_TANH, ISO_KERAS_OPERATIONS, "Tanh"}};
 
-/* The number of an affine op that is written as an operation: Multiply, Add or, of 1 - x, Subtract; NULL: it is not. */
+/* The number of an affine op that is written as an operation: Multiply, Add or, of 1 - x, Subtract; NULL: none. */
 static const double *affine_number(const iso_op *op)
 {
     const iso_affine_attrs *attrs = op->attrs;

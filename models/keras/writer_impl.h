@@ -27,8 +27,8 @@ bool iso_keras_is_module_of_operations(const char *module);
 /* The layer or operation of Keras that computes the same as an op outside layers: its module, class and
  * arguments (owned by the caller). ISO_INVALID names the op if there is none. */
 iso_status iso_keras_layer_of_op(const iso_op *op, const char **module, const char **type, json_t **config);
-/* The argument besides the tensors of an op that is written as an operation, as the key of GetItem, and whether it comes
- * before them (owned by the caller); NULL: there is none. */
+/* The argument besides the tensors of an op that is written as an operation, as the key of GetItem, and whether it
+ * comes before them (owned by the caller); NULL: there is none. */
 json_t *iso_keras_other_argument(const iso_op *op, bool *first);
 /* ISO_INVALID: Keras could not load the model, because an operation of its masks gets the name of a layer. */
 iso_status iso_keras_check_masks(const iso_graph *graph);
