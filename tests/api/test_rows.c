@@ -71,6 +71,9 @@ static const struct {
 } exceptions[] = {
     {"constant", "runtime/graph/planner_ops.c"},    /* the op */
     {"constant", "models/layers/random_warps.c"},   /* a fill_mode */
+    {"constant", "models/keras/bare_ops.c"},        /* the mode of Pad, */
+    {"constant", "models/keras/functions_shape.c"}, /* which is read here */
+    {"Softmax", "models/keras/functions_reduce.c"}, /* the function of keras.ops */
     {"precision", "launch/"},                       /* --precision */
     {"precision", "runtime/train/state"},           /* the same in a checkpoint */
     {"gelu", "models/huggingface/architectures.c"}, /* the name of Hugging Face */
