@@ -139,7 +139,7 @@ typedef struct iso_layer_record {
     int depth;         /* 0, or of a part of another layer 1, of a part of a part 2; */
     int n_ops;         /* the number of ops in the graph then; */
     bool frozen;       /* whether layers were frozen then; */
-    iso_dtype compute; /* and the type in which they computed */
+    iso_dtype compute; /* and the type in which they computed: of a function this says nothing */
 } iso_layer_record;
 /* Records a call of a layer; type, name, config, call, and the texts of its parts must live as long as the graph, the
  * rest is copied. */
