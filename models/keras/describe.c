@@ -450,7 +450,8 @@ static void complete_parts(const writer *w, const iso_layer_record *layer, json_
         const iso_layer_record *part = layer->parts[i].record;
         json_t *object = json_object_get(config, layer->parts[i].argument),
                *own = json_object_get(object, "config");
-        if (!iso_layer_type_find(part->type)->not_trainable)
+        const iso_layer_type *known = iso_layer_type_find(part->type); /* NULL: a recurrent cell */
+        if (!known || !known->not_trainable)
             json_object_set_new(own, "trainable", json_boolean(!part->frozen));
         json_object_set_new(own, "dtype", policy(w->graph, part->compute));
         note_package(object, part->type);

@@ -148,7 +148,7 @@ static void where(iso_keras_function *f)
         iso_keras_give(f, iso_where(condition, f->operand[1].tensor, f->operand[2].tensor));
 }
 
-/* ---- constants in the shape of a tensor ---- */
+/* ---- types, and constants in the shape of a tensor ---- */
 
 static iso_dtype chosen_type(iso_keras_function *f, iso_dtype default_value)
 {
@@ -159,6 +159,14 @@ static iso_dtype chosen_type(iso_keras_function *f, iso_dtype default_value)
     if (type == ISO_DTYPE_NONE)
         iso_config_refuse(f->settings, "dtype", "float32, bfloat16, int32, int64, uint8, bool");
     return type == ISO_F32 ? iso_graph_precision(f->net->graph) : type;
+}
+
+static void convert_to_tensor(iso_keras_function *f)
+{
+    iso_tensor *x = iso_keras_operand_of(f, 0);
+    iso_dtype type = chosen_type(f, iso_tensor_dtype(x));
+    if (type != ISO_DTYPE_NONE)
+        iso_keras_give(f, iso_cast(x, type));
 }
 
 static void filled(iso_keras_function *f, double value)
@@ -301,6 +309,7 @@ const iso_keras_function_type iso_keras_math_functions[] = {{"Add", "x1 x2", add
                                                             {"LogicalXor", "x1 x2", logical_xor},
                                                             {"LogicalNot", "x", logical_not},
                                                             {"Where", "condition x1 x2", where},
+                                                            {"ConvertToTensor", "x", convert_to_tensor},
                                                             {"OnesLike", "x", ones_like},
                                                             {"ZerosLike", "x", zeros_like},
                                                             {"FullLike", "x fill_value", full_like},
