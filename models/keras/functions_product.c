@@ -4,284 +4,13 @@
 #include <string.h>
 
 #include "models/keras/functions_impl.h"
-
-/* ---- products of labelled dimensions ---- */
-
-/* A tensor with a letter for each dimension. */
-typedef struct labelled {
-    iso_tensor *x;
-    char label[2 * ISO_MAX_RANK + 1];
-} labelled;
-
-static bool has(const char *labels, char label)
-{
-    return label && strchr(labels, label);
-}
-
-static int rank_of(const labelled *a)
-{
-    return (int)strlen(a->label);
-}
-
-static int64_t extent(const labelled *a, char label)
-{
-    const char *at = strchr(a->label, label);
-    return at ? iso_tensor_shape(a->x)->dim[at - a->label] : 1;
-}
-
-/* Appends a label. */
-static void append(char *labels, char label)
-{
-    size_t length = strlen(labels);
-    labels[length] = label;
-    labels[length + 1] = 0;
-}
-
-/* Whether a dimension is one of the batch. */
-static char batch_label(const labelled *a)
-{
-    return rank_of(a) > 0 && iso_keras_is_batch(a->x, 0) ? a->label[0] : 0;
-}
-
-/* Sums the dimensions away that are in neither of two lists. False after a refusal. */
-static bool sum_others(iso_keras_function *f, labelled *a, const char *kept, const char *also)
-{
-    int axes[ISO_MAX_RANK], count = 0;
-    labelled b = {.label = ""};
-    for (int i = 0; i < rank_of(a); i++)
-        if (has(kept, a->label[i]) || has(also, a->label[i]))
-            append(b.label, a->label[i]);
-        else
-            axes[count++] = i;
-    if (batch_label(a) && !has(b.label, batch_label(a)))
-        iso_keras_refuse_batch(f, "it sums over the rows of the batch");
-    if (f->status != ISO_OK)
-        return false;
-    b.x = count ? iso_reduce_sum(a->x, axes, count, false) : a->x;
-    *a = b;
-    return true;
-}
-
-/* The dimensions of `a` in the order of a list, which has all of them. False: the batch would move. */
-static bool order(iso_keras_function *f, labelled *a, const char *labels)
-{
-    int permutation[ISO_MAX_RANK], count = 0;
-    labelled b = {.label = ""};
-    bool same = true;
-    for (const char *at = labels; *at; at++)
-        if (has(a->label, *at)) {
-            permutation[count] = (int)(strchr(a->label, *at) - a->label);
-            same = same && permutation[count] == count;
-            append(b.label, *at);
-            count++;
-        }
-    if (count && iso_keras_is_batch(a->x, 0) && permutation[0] != 0)
-        iso_keras_refuse_batch(f, "it moves the batch to another dimension");
-    if (f->status != ISO_OK)
-        return false;
-    b.x = same ? a->x : iso_transpose(a->x, permutation);
-    *a = b;
-    return true;
-}
-
-/* A dimension of one element that the other tensor has with more: it goes, as broadcasting has it, unless it is
- * summed. */
-static void drop_ones(labelled *a, const labelled *b, const char *out)
-{
-    labelled c = {.label = ""};
-    uint32_t ones = 0;
-    for (int i = 0; i < rank_of(a); i++)
-        if (iso_tensor_shape(a->x)->dim[i] == 1 && has(out, a->label[i]) && has(b->label, a->label[i]) &&
-            extent(b, a->label[i]) != 1)
-            ones |= 1u << i;
-        else
-            append(c.label, a->label[i]);
-    c.x = ones ? iso_keras_without(a->x, ones) : a->x;
-    *a = c;
-}
-
-/* x with the dimensions of `labels` in this order, and 1 for those that it does not have. */
-static bool align(iso_keras_function *f, labelled *a, const char *labels)
-{
-    iso_shape shape = {.rank = 0};
-    if (!order(f, a, labels))
-        return false;
-    for (const char *at = labels; *at; at++)
-        shape.dim[shape.rank++] = extent(a, *at);
-    a->x = iso_reshape_to(a->x, shape);
-    return true;
-}
-
-/* The labels of two tensors by where they are: in both and the result, in one and the result, summed. */
-typedef struct roles {
-    char both[ISO_MAX_RANK + 1], a[ISO_MAX_RANK + 1], b[ISO_MAX_RANK + 1], summed[ISO_MAX_RANK + 1];
-} roles;
-
-static roles find_roles(const labelled *a, const labelled *b, const char *out)
-{
-    roles r = {.both = ""};
-    for (const char *at = a->label; *at; at++)
-        append(!has(b->label, *at) ? r.a : has(out, *at) ? r.both : r.summed, *at);
-    for (const char *at = b->label; *at; at++)
-        if (!has(a->label, *at))
-            append(r.b, *at);
-    return r;
-}
-
-/* The elements of some dimensions. */
-static int64_t elements(const labelled *a, const char *labels)
-{
-    int64_t count = 1;
-    for (; *labels; labels++)
-        count *= extent(a, *labels);
-    return count;
-}
-
-/* x as [both..., rows, columns]; rows and columns are lists of dimensions. */
-static iso_tensor *as_matrices(iso_keras_function *f, labelled *a, const char *both, const char *rows,
-                               const char *columns)
-{
-    char labels[2 * ISO_MAX_RANK + 2] = "";
-    iso_shape shape = {.rank = 0};
-    strcat(strcat(strcat(labels, both), rows), columns);
-    if (!order(f, a, labels))
-        return a->x;
-    if (strlen(both) + 2 > ISO_MAX_RANK)
-        return iso_keras_refuse_call(f, "it has too many dimensions");
-    for (const char *at = both; *at; at++)
-        shape.dim[shape.rank++] = extent(a, *at);
-    shape.dim[shape.rank++] = elements(a, rows);
-    shape.dim[shape.rank++] = elements(a, columns);
-    return iso_reshape_to(a->x, shape);
-}
-
-/* Whether the dimensions of `a` are these, in this order. */
-static bool is_ordered(const labelled *a, const char *first, const char *second, const char *third)
-{
-    char labels[3 * ISO_MAX_RANK + 3] = "";
-    strcat(strcat(strcat(labels, first), second), third);
-    return strcmp(a->label, labels) == 0;
-}
-
-/* The product with matrices for each index of r->both. */
-static iso_tensor *product_of_matrices(iso_keras_function *f, labelled *a, labelled *b, const roles *r)
-{
-    const bool b_turned = is_ordered(b, r->both, r->b, r->summed);
-    iso_tensor *x = as_matrices(f, a, r->both, r->a, r->summed);
-    iso_tensor *z =
-        b_turned ? as_matrices(f, b, r->both, r->b, r->summed) : as_matrices(f, b, r->both, r->summed, r->b);
-    return f->status == ISO_OK ? iso_matmul_with(x, z, false, b_turned) : x;
-}
-
-/* The product of x, whose dimensions stay as they are, with one matrix. */
-static iso_tensor *product_with_matrix(iso_keras_function *f, labelled *a, labelled *b, const roles *r)
-{
-    char labels[2 * ISO_MAX_RANK + 2] = "";
-    iso_shape shape = {.rank = 0};
-    strcat(strcat(labels, r->a), r->summed);
-    if (!order(f, a, labels))
-        return a->x;
-    for (const char *at = r->a; *at; at++)
-        shape.dim[shape.rank++] = extent(a, *at);
-    if (shape.rank == ISO_MAX_RANK)
-        return iso_keras_refuse_call(f, "it has too many dimensions");
-    shape.dim[shape.rank++] = elements(a, r->summed);
-    iso_tensor *matrix = as_matrices(f, b, "", r->summed, r->b);
-    return f->status == ISO_OK ? iso_matmul(iso_reshape_to(a->x, shape), matrix) : matrix;
-}
-
-/* A tensor without rows, repeated for each row: its first dimension is the batch then. */
-static void repeat_for_rows(labelled *a, char label)
-{
-    labelled b = {.x = iso_keras_with_axis(a->x, 0), .label = {label}};
-    iso_shape shape = *iso_tensor_shape(b.x);
-    strcat(b.label, a->label);
-    shape.dim[0] = ISO_BATCH;
-    b.x = iso_broadcast_to(b.x, shape);
-    *a = b;
-}
-
-static bool check_extents(iso_keras_function *f, const labelled *a, const labelled *b)
-{
-    for (const char *at = a->label; *at; at++)
-        if (has(b->label, *at) && extent(a, *at) != extent(b, *at)) {
-            iso_keras_refuse_call(f, "dimensions that must be equal have %lld and %lld elements",
-                                  (long long)extent(a, *at), (long long)extent(b, *at));
-            return false;
-        }
-    return true;
-}
-
-/* The labels of both in the order of `out`, which may have more. */
-static void result_labels(const labelled *a, const labelled *b, const char *out, char *labels)
-{
-    *labels = 0;
-    for (; *out; out++)
-        if (has(a->label, *out) || has(b->label, *out))
-            append(labels, *out);
-}
-
-/* Of a product: a's and b's dimensions in r, with those of the batch first. */
-static labelled split_result(const labelled *a, const labelled *b, const roles *r, iso_tensor *y)
-{
-    labelled c = {.label = ""};
-    iso_shape shape = {.rank = 0};
-    strcat(strcat(strcat(c.label, r->both), r->a), r->b);
-    for (const char *at = c.label; *at && shape.rank < ISO_MAX_RANK; at++)
-        shape.dim[shape.rank++] = has(a->label, *at) ? extent(a, *at) : extent(b, *at);
-    c.x = iso_reshape_to(y, shape);
-    return c;
-}
-
-/* The sum over the dimensions that are not in `out` of the products of two tensors, in the order of `out`. */
-static labelled multiply_two(iso_keras_function *f, labelled a, labelled b, const char *out)
-{
-    char labels[4 * ISO_MAX_RANK + 1];
-    drop_ones(&a, &b, out);
-    drop_ones(&b, &a, out);
-    if (!check_extents(f, &a, &b) || !sum_others(f, &a, b.label, out) || !sum_others(f, &b, a.label, out))
-        return a;
-    if (batch_label(&b) && !batch_label(&a)) { /* the one with rows comes first */
-        labelled swapped = a;
-        a = b;
-        b = swapped;
-    }
-    result_labels(&a, &b, out, labels);
-    if (strlen(labels) > ISO_MAX_RANK) {
-        iso_keras_refuse_call(f, "its result would have more than %d dimensions", ISO_MAX_RANK);
-        return a;
-    }
-    roles r = find_roles(&a, &b, out);
-    if (batch_label(&a) && has(r.summed, batch_label(&a))) {
-        iso_keras_refuse_batch(f, "it sums over the rows of the batch");
-    } else if (batch_label(&a) && batch_label(&b) && batch_label(&a) != batch_label(&b)) {
-        iso_keras_refuse_batch(f, "it multiplies each row with each other row of the batch");
-    } else if (!*r.summed) { /* no sum */
-        if (align(f, &a, labels) && align(f, &b, labels)) {
-            a.x = iso_multiply(a.x, b.x);
-            strcpy(a.label, labels);
-        }
-        return a;
-    }
-    if (f->status == ISO_OK && *r.both && has(r.a, batch_label(&a))) {
-        repeat_for_rows(&b, batch_label(&a));
-        r = find_roles(&a, &b, out);
-    }
-    if (f->status != ISO_OK)
-        return a;
-    iso_tensor *y = *r.both ? product_of_matrices(f, &a, &b, &r) : product_with_matrix(f, &a, &b, &r);
-    if (f->status != ISO_OK)
-        return a;
-    a = split_result(&a, &b, &r, y);
-    order(f, &a, labels);
-    return a;
-}
+#include "models/layers/einsum.h"
 
 /* ---- keras.ops.einsum ---- */
 
-enum { MOST_OPERANDS = 8, FIRST_OF_ELLIPSIS = 1 };
+enum { MOST_OPERANDS = 8 };
 
-/* The labels of a part of a formula; those of "..." are from 1 on, the last dimension has 1. False: not that of a
+/* The labels of a part of a formula; those of "..." are from ISO_ELLIPSIS on. False: not that of a
  * tensor of `rank` dimensions (-1: any; then "..." has `dots`). */
 static bool read_labels(const char *from, size_t length, int rank, int *dots, char *labels)
 {
@@ -300,7 +29,7 @@ static bool read_labels(const char *from, size_t length, int rank, int *dots, ch
                 return false;
             *dots = rank >= 0 && more > *dots ? more : *dots;
             for (int k = more; k > 0; k--)
-                labels[count++] = (char)(FIRST_OF_ELLIPSIS + k - 1);
+                labels[count++] = (char)(ISO_ELLIPSIS + k - 1);
             ellipsis = true;
             i += 2;
         } else if ((from[i] >= 'a' && from[i] <= 'z') || (from[i] >= 'A' && from[i] <= 'Z')) {
@@ -316,15 +45,15 @@ static bool read_labels(const char *from, size_t length, int rank, int *dots, ch
 }
 
 /* Without "->" the result has the letters that occur once, in alphabetical order, after "...". */
-static bool default_result(const labelled *operand, int count, int dots, char *out)
+static bool default_result(const iso_labelled *operand, int count, int dots, char *out)
 {
     int length = 0;
     for (int k = dots; k > 0; k--)
-        out[length++] = (char)(FIRST_OF_ELLIPSIS + k - 1);
+        out[length++] = (char)(ISO_ELLIPSIS + k - 1);
     for (int c = 'A'; c <= 'z'; c++) {
         int times = 0;
         for (int i = 0; i < count; i++)
-            times += has(operand[i].label, (char)c);
+            times += iso_labels_have(operand[i].label, (char)c);
         if (times == 1 && length < ISO_MAX_RANK)
             out[length++] = (char)c;
     }
@@ -332,7 +61,7 @@ static bool default_result(const labelled *operand, int count, int dots, char *o
     return true;
 }
 
-static bool read_formula(iso_keras_function *f, const char *formula, labelled *operand, char *out)
+static bool read_formula(iso_keras_function *f, const char *formula, iso_labelled *operand, char *out)
 {
     const char *arrow = strstr(formula, "->"), *end = arrow ? arrow : formula + strlen(formula),
                *at = formula;
@@ -354,7 +83,7 @@ static bool read_formula(iso_keras_function *f, const char *formula, labelled *o
     for (const char *label = out; *label; label++) {
         bool found = false;
         for (int i = 0; i < f->count; i++)
-            found = found || has(operand[i].label, *label);
+            found = found || iso_labels_have(operand[i].label, *label);
         if (!found)
             return false;
     }
@@ -362,32 +91,35 @@ static bool read_formula(iso_keras_function *f, const char *formula, labelled *o
 }
 
 /* The labels that the result or an operand from `first` on has. */
-static void needed_labels(const labelled *operand, int count, int first, const char *out, char *needed)
+static void needed_labels(const iso_labelled *operand, int count, int first, const char *out, char *needed)
 {
     strcpy(needed, out);
     for (int i = first; i < count; i++)
         for (const char *at = operand[i].label; *at; at++)
-            if (!has(needed, *at))
-                append(needed, *at);
+            if (!iso_labels_have(needed, *at))
+                iso_labels_add(needed, *at);
 }
 
 /* The products from the left to the right. */
-static void contract(iso_keras_function *f, labelled *operand, int count, const char *out)
+static void contract(iso_keras_function *f, iso_labelled *operand, int count, const char *out)
 {
-    char needed[(MOST_OPERANDS + 1) * (ISO_MAX_RANK + 1) + 1];
-    labelled y = operand[0];
-    for (int i = 1; f->status == ISO_OK && i < count; i++) {
+    char needed[(MOST_OPERANDS + 1) * (ISO_MAX_RANK + 1) + 1], why[ISO_EINSUM_WHY] = "";
+    iso_labelled y = operand[0];
+    for (int i = 1; !*why && i < count; i++) {
         needed_labels(operand, count, i + 1, out, needed);
-        y = multiply_two(f, y, operand[i], needed);
+        y = iso_labelled_product(y, operand[i], needed, NULL, why);
     }
-    if (f->status == ISO_OK && sum_others(f, &y, out, "") && order(f, &y, out))
+    y = iso_labelled_order(iso_labelled_sum(y, out, "", why), out, why);
+    if (*why)
+        iso_keras_refuse_call(f, "%s", why);
+    else
         iso_keras_give(f, y.x);
 }
 
 static void einsum(iso_keras_function *f)
 {
-    labelled operand[MOST_OPERANDS] = {{0}};
-    char out[2 * ISO_MAX_RANK + 1] = "";
+    iso_labelled operand[MOST_OPERANDS] = {{0}};
+    char out[ISO_MOST_LABELS + 1] = "";
     const char *formula = f->settings->text(f->settings, "subscripts");
     iso_keras_promote(f, 0, f->count, true);
     if (f->status != ISO_OK)
@@ -403,9 +135,9 @@ static void einsum(iso_keras_function *f)
 /* ---- products by position ---- */
 
 /* Labels from `first` on for the dimensions of operand i. */
-static labelled label(iso_keras_function *f, int i, char first)
+static iso_labelled label(iso_keras_function *f, int i, char first)
 {
-    labelled a = {.x = f->operand[i].tensor};
+    iso_labelled a = {.x = f->operand[i].tensor};
     for (int d = 0; d < iso_tensor_shape(a.x)->rank; d++)
         a.label[d] = (char)(first + d);
     return a;
@@ -422,21 +154,21 @@ static bool take_two(iso_keras_function *f)
 }
 
 /* The result of a product of two, whose common labels are summed unless they are in `both`. */
-static void give_product(iso_keras_function *f, labelled a, labelled b, const char *both)
+static void give_product(iso_keras_function *f, iso_labelled a, iso_labelled b, const char *both)
 {
     char out[4 * ISO_MAX_RANK + 1] = "";
     strcat(out, both);
     for (const char *at = a.label; *at; at++)
-        if (!has(b.label, *at) && !has(out, *at))
-            append(out, *at);
+        if (!iso_labels_have(b.label, *at) && !iso_labels_have(out, *at))
+            iso_labels_add(out, *at);
     for (const char *at = b.label; *at; at++)
-        if (!has(a.label, *at) && !has(out, *at))
-            append(out, *at);
+        if (!iso_labels_have(a.label, *at) && !iso_labels_have(out, *at))
+            iso_labels_add(out, *at);
     if (strlen(out) > ISO_MAX_RANK) {
         iso_keras_refuse_call(f, "its result would have more than %d dimensions", ISO_MAX_RANK);
         return;
     }
-    contract(f, (labelled[]){a, b}, 2, out);
+    contract(f, (iso_labelled[]){a, b}, 2, out);
 }
 
 /* [..., m, k] and [..., k, n]; leading dimensions are counted from the end. */
@@ -444,8 +176,9 @@ static void matmul(iso_keras_function *f)
 {
     if (!take_two(f))
         return;
-    labelled a = label(f, 0, 'A'), b = label(f, 1, 'a');
-    const int ra = rank_of(&a), rb = rank_of(&b), lead_a = ra > 2 ? ra - 2 : 0, lead_b = rb > 2 ? rb - 2 : 0;
+    iso_labelled a = label(f, 0, 'A'), b = label(f, 1, 'a');
+    const int ra = iso_tensor_shape(a.x)->rank, rb = iso_tensor_shape(b.x)->rank,
+              lead_a = ra > 2 ? ra - 2 : 0, lead_b = rb > 2 ? rb - 2 : 0;
     const int lead = lead_a > lead_b ? lead_a : lead_b;
     char both[ISO_MAX_RANK + 1] = "";
     for (int i = 0; i < lead_a; i++)
@@ -453,7 +186,7 @@ static void matmul(iso_keras_function *f)
     for (int i = 0; i < lead_b; i++)
         b.label[i] = (char)('0' + lead - lead_b + i);
     for (int i = 0; i < lead; i++)
-        append(both, (char)('0' + i));
+        iso_labels_add(both, (char)('0' + i));
     b.label[rb > 1 ? rb - 2 : 0] = a.label[ra - 1];
     give_product(f, a, b, both);
 }
@@ -464,8 +197,8 @@ static void dot(iso_keras_function *f)
     iso_keras_promote(f, 0, 2, true);
     if (f->status != ISO_OK)
         return;
-    labelled a = label(f, 0, 'A'), b = label(f, 1, 'a');
-    const int ra = rank_of(&a), rb = rank_of(&b);
+    iso_labelled a = label(f, 0, 'A'), b = label(f, 1, 'a');
+    const int ra = iso_tensor_shape(a.x)->rank, rb = iso_tensor_shape(b.x)->rank;
     if (ra == 0 || rb == 0) {
         iso_keras_give(f, iso_multiply(a.x, b.x));
         return;
@@ -481,8 +214,8 @@ static void tensordot(iso_keras_function *f)
     double given[2 * ISO_MAX_RANK];
     if (!take_two(f))
         return;
-    labelled a = label(f, 0, 'A'), b = label(f, 1, 'a');
-    const int ra = rank_of(&a), rb = rank_of(&b);
+    iso_labelled a = label(f, 0, 'A'), b = label(f, 1, 'a');
+    const int ra = iso_tensor_shape(a.x)->rank, rb = iso_tensor_shape(b.x)->rank;
     int count = f->settings->numbers(f->settings, "axes", given, 2 * ISO_MAX_RANK);
     const bool lists = json_is_array(axes);
     int pairs = lists                                                     ? count / 2
