@@ -167,6 +167,19 @@ static iso_tensor *weight(const attention *a, const char *product, bool bias, co
     return value;
 }
 
+/* The kernel of a product with a matrix [in, out]: these are its fans, as in Keras's EinsumDense, of which Keras
+ * makes the products. */
+static iso_tensor *product_kernel(const attention *a, const char *product, const char *layout,
+                                  iso_shape shape, int64_t in, int64_t out)
+{
+    iso_text what = {0};
+    iso_tensor *kernel = weight(a, product, false, layout, shape);
+    iso_text_add(&what, "%s/kernel", product);
+    iso_layer_set_fans(a->layer, iso_layer_text(a->layer, &what), (double)in, (double)out);
+    iso_text_free(&what);
+    return kernel;
+}
+
 /* x with its attended dimensions merged into one. */
 static iso_tensor *attention_join(const attention *a, iso_tensor *x)
 {
@@ -186,7 +199,7 @@ static iso_tensor *project(const attention *a, iso_tensor *x, const char *produc
         return x;
     iso_shape shape = *iso_tensor_shape(x);
     int64_t features = shape.dim[shape.rank - 1], columns = heads * k;
-    iso_tensor *kernel = weight(a, product, false, layout, ISO_SHAPE(features, heads, k));
+    iso_tensor *kernel = product_kernel(a, product, layout, ISO_SHAPE(features, heads, k), features, columns);
     iso_tensor *y = iso_matmul(x, iso_reshape_to(kernel, ISO_SHAPE(features, columns)));
     if (!a->options->no_bias)
         y = iso_add(y,
@@ -229,7 +242,8 @@ static iso_tensor *join_heads(const attention *a, iso_tensor *y)
     iso_shape joined = *iso_tensor_shape(y);
     joined.rank--;
     joined.dim[joined.rank - 1] = rows;
-    iso_tensor *weights = weight(a, "attention_output", false, a->options->output_layout, kernel);
+    iso_tensor *weights =
+        product_kernel(a, "attention_output", a->options->output_layout, kernel, rows, columns);
     y = iso_matmul(iso_reshape_to(y, joined), iso_reshape_to(weights, ISO_SHAPE(rows, columns)));
     if (!a->options->no_bias && !a->options->no_output_bias)
         y = iso_add(y, iso_reshape_to(weight(a, "attention_output", true, NULL, out), ISO_SHAPE(columns)));

@@ -476,25 +476,42 @@ START_TEST(random_layers_have_keras_moments)
 }
 END_TEST
 
-/* Keras's EinsumDense counts what is summed and what is not: 4 and 50 * 20, whatever the order of dimensions. */
-START_TEST(fans_of_equations)
+/* The first weights of a variable: uniform with the limit that Keras's GlorotUniform has for these fans. */
+static void check_fans(iso_tensor *x, iso_tensor *y, const char *path, double in, double out)
 {
-    enum { COUNT = 4 * 50 * 20 };
-    static double values[COUNT];
-    const double limit = sqrt(6.0 / (4 + 50 * 20));
-    double most = 0;
-    iso_graph *graph = iso_graph_create(ctx);
-    iso_tensor *x = iso_input(graph, "x", ISO_F32, ISO_SHAPE(4));
-    iso_tensor *y = iso_einsum_dense(x, "ab,cbd->acd", ISO_SHAPE(50, 20));
+    enum { MOST = 4000 };
+    static double values[MOST];
+    const double limit = sqrt(6 / (in + out));
+    iso_graph *graph = iso_tensor_graph(x);
     iso_function_options options = {.outputs = {y}, .inputs = {x}};
     iso_function *function;
     check_ok(iso_function_create_with(graph, &function, &options, sizeof options));
-    check_ok(iso_variable_read(iso_graph_variable(graph, 0), values, COUNT));
-    for (int i = 0; i < COUNT; i++)
+    iso_variable *variable = iso_graph_find_variable(graph, path);
+    int64_t count;
+    check_ok(iso_shape_count(iso_variable_shape(variable), &count));
+    check_ok(iso_variable_read(variable, values, (size_t)count));
+    double most = 0;
+    for (int i = 0; i < count; i++)
         most = fmax(most, fabs(values[i]));
-    ck_assert_msg(most > 0.99 * limit && most <= limit, "the largest is %g, the limit %g", most, limit);
+    ck_assert_msg(most > 0.99 * limit && most <= limit, "%s: the largest is %g, the limit %g", path, most,
+                  limit);
     iso_function_destroy(function);
     iso_graph_destroy(graph);
+}
+
+/* Keras's EinsumDense, of which its attentions are made, counts what is summed and what is not, whatever the order of
+ * dimensions. */
+START_TEST(fans_of_equations)
+{
+    iso_tensor *x = iso_input(iso_graph_create(ctx), "x", ISO_F32, ISO_SHAPE(4));
+    check_fans(x, iso_einsum_dense(x, "ab,cbd->acd", ISO_SHAPE(50, 20), .name = "e"), "e/kernel", 4, 50 * 20);
+    x = iso_input(iso_graph_create(ctx), "x", ISO_F32, ISO_SHAPE(3, 40));
+    check_fans(x, iso_multi_head_attention(x, x, 5, 16, .name = "m"), "m/query/kernel", 40, 5 * 16);
+    x = iso_input(iso_graph_create(ctx), "x", ISO_F32, ISO_SHAPE(3, 40));
+    check_fans(x, iso_multi_head_attention(x, x, 5, 16, .value_dim = 8, .name = "m"),
+               "m/attention_output/kernel", 5 * 8, 40);
+    x = iso_input(iso_graph_create(ctx), "x", ISO_F32, ISO_SHAPE(3, 40));
+    check_fans(x, iso_grouped_query_attention(x, x, 16, 4, 2, .name = "g"), "g/key/kernel", 40, 2 * 16);
 }
 END_TEST
 
