@@ -19,7 +19,7 @@ import compare
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(compare.HERE / "peers"))
-from networks import NETWORKS  # noqa: E402
+from networks import NETWORKS, TOKENS  # noqa: E402
 
 PYTHON, MPIRUN = [sys.executable], compare.MPIRUN
 DEFAULT, EAGER = "by default", "PyTorch, eager"
@@ -41,10 +41,13 @@ ROWS = {
     "gpt": ("gpt", "float32", 1.4, 0, 0.75),
     "gpt-384": ("gpt-384", "float32", 1.4, 0, 0.75),
     "gpt-124m": ("gpt-124m", "float32", 1.6, 0, 0.75),
+    "llama": ("llama", "float32", 1.2, 0, 0.75),
+    "llama-bf16": ("llama", "mixed_bfloat16", 1.2, 0, 0.60),
     "gpt-384-bf16": ("gpt-384", "mixed_bfloat16", 1.3, 0, 0.60),
     "gpt-124m-bf16": ("gpt-124m", "mixed_bfloat16", 1.3, 0, 0.60),
     "vgg": ("vgg", "float32", 1.2, 0, 0.80),
     "resnet18": ("resnet18", "float32", 1.2, 0, 0.80),
+    "resnet50": ("resnet50", "float32", 1.2, 0, 0.80),
     "mobilenet": ("mobilenet", "float32", 1.2, 0, None),
     "cosmoflow": ("cosmoflow", "float32", 1.2, 0, None),
     "unet3d": ("unet3d", "float32", 1.2, 0, None),
@@ -79,8 +82,10 @@ def ours_of(network):
 def job_of(name, precision, folder):
     """Options of isogrid train and plan, and of train alone."""
     n = NETWORKS[name]
-    if n.kind == "gpt":
-        model = f"gpt:layers={n.layers},heads={n.heads},width={n.width},context={n.tokens}"
+    if n.kind in TOKENS:
+        model = f"{n.kind}:layers={n.layers},heads={n.heads},width={n.width},context={n.tokens}"
+        if n.kind == "llama":
+            model += f",kv_heads={n.kv_heads},hidden={n.hidden}"
         both = ["--model", model, "--classes", str(n.vocabulary), "--optimizer", "adamw", "--learning-rate", "3e-4"]
         data = f"{folder}/{name}.bin"
     else:
@@ -136,8 +141,8 @@ def chosen(peers, options):
 
 
 def has(peer, kind):
-    """Whether a peer has a kind of network: plain JAX perceptrons and GPTs, Keras all but GPTs."""
-    return {"JAX": kind in ("mlp", "gpt"), "Keras on JAX": kind != "gpt"}.get(peer, True)
+    """Whether a peer has a kind of network: plain JAX perceptrons and GPTs, Keras all but those of tokens."""
+    return {"JAX": kind in ("mlp", "gpt"), "Keras on JAX": kind not in TOKENS}.get(peer, True)
 
 
 def runners_of(row, options):

@@ -13,7 +13,7 @@ args = job.network_options(mode=("eager", "compile"), dtype=("float32", "bfloat1
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
-from torch_models import GPT, Average, Block  # noqa: E402
+from torch_models import GPT, Average, Block, LLaMA  # noqa: E402
 
 n = networks.NETWORKS[args.name]
 world, rank = int(os.environ.get("WORLD_SIZE", 1)), int(os.environ.get("RANK", 0))
@@ -49,6 +49,20 @@ class Residual(nn.Module):
         return F.relu(self.long(x) + self.short(x))
 
 
+class Bottleneck(nn.Module):
+    def __init__(self, before, filters, stride):
+        super().__init__()
+        self.long = nn.Sequential(*convolved(before, filters, 1, 1), nn.ReLU(), *convolved(filters, filters, stride), nn.ReLU(), *convolved(filters, 4 * filters, 1, 1))
+        self.short = nn.Identity() if before == 4 * filters else nn.Sequential(*convolved(before, 4 * filters, stride, 1))
+
+    def forward(self, x):
+        return F.relu(self.long(x) + self.short(x))
+
+
+def llama():
+    return LLaMA(n.vocabulary, n.tokens, n.width, n.heads, n.kv_heads, n.hidden, n.layers)
+
+
 def gpt():
     return GPT(n.vocabulary, n.tokens, n.width, n.heads, n.layers)
 
@@ -82,6 +96,15 @@ def resnet():
     for before in (64, 128, 256):
         blocks += [Residual(before, 2 * before, 2), Residual(2 * before, 2 * before, 1)]
     return nn.Sequential(*convolved(3, 64), nn.ReLU(), *blocks, Average(), nn.Linear(512, 10))
+
+
+def bottleneck():
+    layers, before = [*convolved(3, 64, 2, 7), nn.ReLU(), nn.MaxPool2d(3, 2, 1)], 64
+    for stage, (filters, blocks) in enumerate(networks.BOTTLENECKS):
+        for block in range(blocks):
+            layers.append(Bottleneck(before, filters, 2 if stage and not block else 1))
+            before = 4 * filters
+    return nn.Sequential(*layers, Average(), nn.Linear(before, 10))
 
 
 def mobilenet():
@@ -132,7 +155,9 @@ class Recurrent(nn.Module):
         return self.out(self.layers(x)[0][:, -1])
 
 
-model = {"cosmoflow": cosmoflow, "unet3d": UNet3D, "recurrent": Recurrent, "transformer": Transformer, "gpt": gpt, "mlp": mlp, "dense": dense, "convnet": convnet, "vgg": vgg, "resnet": resnet, "mobilenet": mobilenet}[n.kind]()
+KINDS = {"cosmoflow": cosmoflow, "unet3d": UNet3D, "recurrent": Recurrent, "transformer": Transformer, "gpt": gpt, "llama": llama, "mlp": mlp, "dense": dense,
+         "convnet": convnet, "vgg": vgg, "resnet": resnet, "bottleneck": bottleneck, "mobilenet": mobilenet}
+model = KINDS[n.kind]()
 x, y = (torch.from_numpy(array) for array in networks.data(args.folder, args.name))
 if x.dim() == 4:
     x, model = x.permute(0, 3, 1, 2).contiguous(memory_format=torch.channels_last), model.to(memory_format=torch.channels_last)
@@ -141,7 +166,7 @@ elif x.dim() == 5:
     x, model = x.permute(0, 4, 1, 2, 3).contiguous(memory_format=form), model.to(memory_format=form)
 if n.kind == "dense":
     optimizer = torch.optim.RMSprop(model.parameters(), lr=1e-3, alpha=0.9, eps=1e-7, foreach=True)
-elif n.kind == "gpt":
+elif n.kind in networks.TOKENS:
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1, fused=True)
 else:
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, eps=1e-7, fused=True)

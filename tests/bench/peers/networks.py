@@ -2,7 +2,7 @@
 
     KERAS_BACKEND=jax python networks.py FOLDER NAME...     # writes NAME.keras, and NAME.h5 with x and y, or NAME.bin with tokens
 
-A network of `gpt` is Isogrid's built-in model, so it has no .keras file."""
+Networks of TOKENS are Isogrid's built-in models, so they have no .keras file."""
 
 import os
 import sys
@@ -11,12 +11,16 @@ from dataclasses import dataclass
 
 @dataclass
 class Network:
-    kind: str  # mlp, dense, convnet, vgg, resnet, mobilenet, cosmoflow, unet3d (volumes), recurrent, transformer (blocks as in Keras's guides), gpt (GPT-2, tied embeddings, AdamW)
+    # mlp, dense, convnet, vgg, resnet, bottleneck (ResNet-50), mobilenet, cosmoflow, unet3d (volumes), recurrent, transformer (blocks as in Keras's
+    # guides), gpt (GPT-2, tied embeddings, AdamW), llama (rotary positions, RMS norms, gated MLP, AdamW)
+    kind: str
     batch: int
     steps: int  # of an epoch
     layers: int = 0
     width: int = 0
     heads: int = 4
+    kv_heads: int = 0
+    hidden: int = 0
     tokens: int = 0
     vocabulary: int = 0  # 0: a row has `features` numbers for each token, and one of ten classes
     features: int = 64
@@ -25,17 +29,21 @@ class Network:
         """Of a row of x."""
         if self.tokens:
             return (self.tokens,) if self.vocabulary else (self.tokens, self.features)
-        return {"convnet": (28, 28, 1), "vgg": (32, 32, 3), "resnet": (32, 32, 3), "mobilenet": (32, 32, 3), "cosmoflow": (32, 32, 32, 4),
+        return {"convnet": (28, 28, 1), "vgg": (32, 32, 3), "resnet": (32, 32, 3), "bottleneck": (64, 64, 3), "mobilenet": (32, 32, 3), "cosmoflow": (32, 32, 32, 4),
                 "unet3d": (32, 32, 32, 4)}.get(self.kind, (784,))
 
+
+TOKENS = ("gpt", "llama")  # kinds
 
 NETWORKS = {
     "vit": Network("transformer", 16, 10, layers=4, width=256, tokens=128),
     "gpt": Network("transformer", 16, 10, layers=4, width=256, tokens=128, vocabulary=256),
     "gpt-384": Network("gpt", 12, 6, layers=6, width=384, heads=6, tokens=256, vocabulary=65),
     "gpt-124m": Network("gpt", 4, 5, layers=12, width=768, heads=12, tokens=64, vocabulary=50257),
+    "llama": Network("llama", 8, 6, layers=6, width=512, heads=8, kv_heads=2, hidden=1408, tokens=256, vocabulary=4096),
     "vgg": Network("vgg", 64, 10),
     "resnet18": Network("resnet", 64, 5),
+    "resnet50": Network("bottleneck", 16, 8),
     "mobilenet": Network("mobilenet", 64, 10),
     "cosmoflow": Network("cosmoflow", 4, 5),
     "unet3d": Network("unet3d", 4, 5),
@@ -53,7 +61,7 @@ NETWORKS = {
 def data(folder, name):
     """x, y of an epoch; y are classes, of a dense network numbers."""
     network = NETWORKS[name]
-    if network.kind == "gpt":
+    if network.kind in TOKENS:
         import numpy as np
         tokens = np.fromfile(f"{folder}/{name}.bin", np.uint16).astype(np.int64)
         rows = network.batch * network.steps
@@ -67,7 +75,7 @@ def write_data(folder, name):
     import numpy as np
     network, random = NETWORKS[name], np.random.default_rng(0)
     rows = network.batch * network.steps
-    if network.kind == "gpt":
+    if network.kind in TOKENS:
         random.integers(0, network.vocabulary, rows * network.tokens + 1).astype(np.uint16).tofile(f"{folder}/{name}.bin")
         return
     import h5py
@@ -121,6 +129,22 @@ def resnet(L, x, _):
             short = convolved(L, x, filters, stride, 1) if stride == 2 else x
             h = L.ReLU()(convolved(L, x, filters, stride))
             x = L.ReLU()(L.Add()([convolved(L, h, filters), short]))
+    return L.Dense(10)(L.GlobalAveragePooling2D()(x))
+
+
+# filters and blocks of each stage
+BOTTLENECKS = ((64, 3), (128, 4), (256, 6), (512, 3))
+
+
+def bottleneck(L, x, _):
+    """ResNet-50 (He et al. 2015), the stride of a block in its 3 x 3 convolution."""
+    x = L.MaxPooling2D(3, 2, padding="same")(L.ReLU()(convolved(L, x, 64, 2, 7)))
+    for stage, (filters, blocks) in enumerate(BOTTLENECKS):
+        for block in range(blocks):
+            stride = 2 if stage and not block else 1
+            short = x if block else convolved(L, x, 4 * filters, stride, 1)
+            h = L.ReLU()(convolved(L, L.ReLU()(convolved(L, x, filters, 1, 1)), filters, stride))
+            x = L.ReLU()(L.Add()([convolved(L, h, 4 * filters, 1, 1), short]))
     return L.Dense(10)(L.GlobalAveragePooling2D()(x))
 
 
@@ -198,5 +222,5 @@ if __name__ == "__main__":
     os.environ.setdefault("KERAS_BACKEND", "jax")
     for wanted in sys.argv[2:]:
         write_data(sys.argv[1], wanted)
-        if NETWORKS[wanted].kind != "gpt":
+        if NETWORKS[wanted].kind not in TOKENS:
             write_model(sys.argv[1], wanted)

@@ -1,5 +1,6 @@
 """Networks in PyTorch that several of the peers train."""
 
+import torch
 import torch.nn.functional as F
 from torch import nn
 
@@ -61,3 +62,49 @@ class GPT(nn.Module):
 
     def forward(self, x):
         return F.linear(self.norm(self.blocks(self.token(x) + self.position.weight)), self.token.weight)
+
+
+class GatedBlock(nn.Module):
+    """A block of LLaMA: RMS norms, rotary positions, fewer heads of keys and values, a gated MLP, no biases."""
+
+    def __init__(self, width, heads, kv_heads, hidden):
+        super().__init__()
+        self.heads, self.kv_heads, size = heads, kv_heads, width // heads
+        self.norm1, self.norm2 = nn.RMSNorm(width, eps=1e-5), nn.RMSNorm(width, eps=1e-5)
+        self.qkv, self.out = nn.Linear(width, (heads + 2 * kv_heads) * size, bias=False), nn.Linear(width, width, bias=False)
+        self.up, self.down = nn.Linear(width, 2 * hidden, bias=False), nn.Linear(hidden, width, bias=False)
+
+    def forward(self, x, cos, sin):
+        rows, tokens, width = x.shape
+        size = width // self.heads
+        parts = self.qkv(self.norm1(x)).split([width, self.kv_heads * size, self.kv_heads * size], 2)
+        q, k, v = (p.view(rows, tokens, -1, size).transpose(1, 2) for p in parts)
+        h = F.scaled_dot_product_attention(rotate(q, cos, sin), rotate(k, cos, sin), v, is_causal=True, enable_gqa=True)
+        x = x + self.out(h.transpose(1, 2).reshape(rows, tokens, width))
+        gate, up = self.up(self.norm2(x)).chunk(2, 2)
+        return x + self.down(F.silu(gate) * up)
+
+
+def rotate(x, cos, sin):
+    a, b = x.chunk(2, -1)
+    return x * cos + torch.cat([-b, a], -1) * sin
+
+
+class LLaMA(nn.Module):
+    def __init__(self, vocabulary, tokens, width, heads, kv_heads, hidden, layers):
+        super().__init__()
+        self.token, self.out = nn.Embedding(vocabulary, width), nn.Linear(width, vocabulary, bias=False)
+        self.blocks, self.norm = nn.ModuleList([GatedBlock(width, heads, kv_heads, hidden) for _ in range(layers)]), nn.RMSNorm(width, eps=1e-5)
+        size = width // heads
+        angles = torch.outer(torch.arange(tokens), 10000.0 ** (-torch.arange(0, size, 2) / size)).repeat(1, 2)
+        self.register_buffer("cos", angles.cos())
+        self.register_buffer("sin", angles.sin())
+        for weights in self.parameters():
+            if weights.dim() > 1:
+                nn.init.normal_(weights, std=0.02)
+
+    def forward(self, x):
+        h = self.token(x)
+        for block in self.blocks:
+            h = block(h, self.cos, self.sin)
+        return self.out(self.norm(h))
