@@ -68,12 +68,11 @@ static iso_status set_whole(const iso_setting *setting, const char *what, const 
 
 static iso_status set_flag(const iso_setting *setting, const char *what, const char *value, void *settings)
 {
-    int64_t flag = strcmp(value, "true") == 0;
-    iso_status status = ISO_OK;
-    if (!flag && strcmp(value, "false") != 0)
-        status = iso_argument_count(what, value, 0, 1, &flag);
-    iso_setting_set(setting, settings, (double)flag);
-    return status;
+    const bool yes = strcmp(value, "true") == 0 || strcmp(value, "1") == 0;
+    if (!yes && strcmp(value, "false") != 0 && strcmp(value, "0") != 0)
+        return iso_error(ISO_INVALID, "%s '%s': it must be true, false, 1 or 0", what, value);
+    iso_setting_set(setting, settings, yes);
+    return ISO_OK;
 }
 
 static iso_status set_real(const iso_setting *setting, const char *what, const char *value, void *settings)
@@ -130,11 +129,17 @@ static iso_status read_settings(const reading *r, const char *of, const iso_sett
                                 void *settings)
 {
     char name[ISO_LONGEST_SETTING], value[ISO_LONGEST_SETTING];
+    uint64_t given = 0; /* a bit for each row */
     iso_status status = ISO_OK;
     while (*text) {
         ISO_TRY(iso_settings_take(r->option, r->whole, &text, name, value));
         const iso_setting *setting = find_setting(rows, name);
         ISO_TRY(setting ? set_value(r, setting, of, value, settings) : unknown_setting(r, of, rows, name));
+        const uint64_t bit = (uint64_t)1 << (setting - rows);
+        if (given & bit)
+            ISO_TRY(
+                iso_error(ISO_INVALID, "--%s '%s': %s of %s is given twice", r->option, r->whole, name, of));
+        given |= bit;
     }
 done:
     return status;

@@ -1,4 +1,5 @@
 /* Functions of keras.ops over dimensions: sums, means, extremes, norms, softmax. */
+#include <float.h>
 #include <math.h>
 
 #include "models/keras/functions_impl.h"
@@ -248,14 +249,29 @@ static void log_softmax(iso_keras_function *f)
     softmax_of(f, true);
 }
 
+/* x, and 0 where it is infinite. 3e38 is below the largest number of each type. */
+static iso_tensor *finite_or_zero(iso_tensor *x)
+{
+    iso_graph *graph = iso_tensor_graph(x);
+    iso_dtype type = iso_tensor_dtype(x);
+    iso_tensor *limit = iso_number(graph, type, type == ISO_F64 ? DBL_MAX : 3e38);
+    return iso_where(iso_less_equal(iso_abs(x), limit), x, iso_number(graph, type, 0));
+}
+
 static void logsumexp(iso_keras_function *f)
 {
     reduction r;
+    uint32_t set = 0;
     if (!read_reduction(f, true, &r))
         return;
-    iso_tensor *most = iso_stop_gradient(iso_reduce_max(r.x, r.axes, r.count, r.keep));
-    iso_tensor *total = iso_reduce_sum(iso_exp(shifted(&r)), r.axes, r.count, r.keep);
-    iso_keras_give(f, iso_add(iso_log(total), most));
+    iso_tensor *most = finite_or_zero(iso_stop_gradient(iso_reduce_max(r.x, r.axes, r.count, true)));
+    iso_tensor *total = iso_reduce_sum(iso_exp(iso_subtract(r.x, most)), r.axes, r.count, true);
+    iso_tensor *y = iso_add(iso_log(total), most);
+    for (int i = 0; i < iso_tensor_shape(r.x)->rank; i++)
+        set |= r.count == 0 ? 1u << i : 0;
+    for (int i = 0; i < r.count; i++)
+        set |= 1u << r.axes[i];
+    iso_keras_give(f, r.keep ? y : iso_keras_without(y, set));
 }
 
 /* The sums of the elements up to each: in step s, those that lie 2^s before are added. */

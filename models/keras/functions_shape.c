@@ -1,4 +1,5 @@
 /* Functions of keras.ops that move elements: Python's slices, reshapes, joins and repetitions. */
+#include <math.h>
 #include <string.h>
 
 #include "models/keras/functions_impl.h"
@@ -217,7 +218,11 @@ static void reshape(iso_keras_function *f)
         return;
     }
     for (int i = 0; i < count; i++) { /* null stands for the batch, as ops.shape() gives it */
-        shape.dim[i] = given[i] >= -1 && given[i] < 1e15 ? (int64_t)given[i] : ISO_BATCH;
+        if (given[i] < -1 || given[i] > 1e15) {
+            iso_config_refuse(f->settings, "newshape", "sizes, one -1, null for the batch");
+            return;
+        }
+        shape.dim[i] = isnan(given[i]) ? ISO_BATCH : (int64_t)given[i];
         if (i >= batch && shape.dim[i] >= 0 && __builtin_mul_overflow(rest, shape.dim[i], &rest))
             rest = 0;
         open += i >= batch && shape.dim[i] < 0;

@@ -228,6 +228,8 @@ static const iso_layer_config *object(const iso_layer_config *config, const char
         return NULL;
     *inner = (iso_keras_arguments){.reader = outer->reader, .outer = outer, .config.type = type};
     inner->members = json_object_get(value, "config");
+    if (inner->members && !json_is_object(inner->members) && !json_is_null(inner->members))
+        refuse(config, key, "an object whose config is an object");
     set_inner_path(outer, key, inner->path);
     if (iso_keras_arguments_begin(inner) != ISO_OK) {
         iso_free(inner);
@@ -243,6 +245,9 @@ static const iso_layer_config *object(const iso_layer_config *config, const char
 static const iso_layer_config *layer(const iso_layer_config *config, const char *key)
 {
     const iso_layer_config *found = object(config, key);
+    const json_t *value = json_object_get(of(config)->members, key);
+    if (!found && value && !json_is_null(value) && !json_is_object(value))
+        refuse(config, key, "a layer");
     if (!found)
         return NULL;
     iso_keras_arguments *inner = of(found);

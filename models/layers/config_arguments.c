@@ -124,7 +124,10 @@ int64_t iso_config_size(const iso_layer_config *config, const char *key, int64_t
 
 bool iso_config_flag(const iso_layer_config *config, const char *key, bool default_value)
 {
-    return iso_config_number(config, key, default_value) != 0;
+    const double value = iso_config_number(config, key, default_value);
+    if (value != 0 && value != 1)
+        iso_config_refuse(config, key, "true, false");
+    return value != 0;
 }
 
 void iso_config_sizes(const iso_layer_config *config, const char *key, int64_t default_value, int count,

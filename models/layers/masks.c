@@ -103,9 +103,11 @@ void iso_layer_end_masks(iso_layer *layer, iso_tensor *y)
 {
     const bool masked = iso_tensor_mask(layer->inputs[0]);
     const iso_layer_type *type = iso_layer_type_find(layer->type);
-    if (!type || is_input(layer, y))
+    if (is_input(layer, y))
         return;
-    if (type->masks == ISO_MASKS_DROPPED && masked)
+    if (!type) /* a cell, a part of a layer */
+        iso_tensor_set_masks(y, layer->masks);
+    else if (type->masks == ISO_MASKS_DROPPED && masked)
         iso_layer_warn_mask(layer, "does not pass on the mask of its input: behind it all steps count");
     else if (type->masks == ISO_MASKS_PASSED)
         iso_tensor_set_masks(y, iso_tensor_masks(layer->inputs[0]));

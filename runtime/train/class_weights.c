@@ -53,8 +53,8 @@ iso_tensor *iso_class_weights_apply(iso_tensor *weights, iso_tensor *target, iso
     int64_t classes = labels ? y->dim[y->rank - 1] : width_of(target, labels);
     if (classes && count > classes) {
         iso_graph_fail(iso_tensor_graph(target),
-                       "compile: .class_weights has %d weights, there are %lld classes", count,
-                       (long long)classes);
+                       "class weights: class %d has one, there are classes 0 to %lld", count - 1,
+                       (long long)classes - 1);
         return weights;
     }
     iso_tensor *own = weights_of(classes_of(target, labels), of_classes, count);
@@ -71,7 +71,7 @@ iso_status iso_class_weights_check(const double *of_classes, int count, int n_ou
         return iso_error(ISO_INVALID, "compile: .class_weights and .n_class_weights (%d) belong together",
                          count);
     if (count && n_outputs > 1)
-        return iso_error(ISO_INVALID, "compile: .class_weights need a model with one output; this one has %d",
+        return iso_error(ISO_INVALID, "class weights need a model with one output; this one has %d",
                          n_outputs);
     for (int i = 0; i < count; i++)
         if (!(of_classes[i] >= 0 && isfinite(of_classes[i])))

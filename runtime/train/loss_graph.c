@@ -363,10 +363,11 @@ static void add_values(objectives *all, iso_tensor *total)
 
 /* ---- all together ---- */
 
-/* As text, by which the ranks compare them. */
-static void keep_class_weights(iso_model *model, const iso_compile_options *options)
+/* Those of classes as text, by which the ranks compare them. */
+static void keep_weights(iso_model *model, const iso_compile_options *options)
 {
     iso_text text = {0};
+    model->sample_weights = options->sample_weights;
     for (int i = 0; i < options->n_class_weights; i++)
         iso_text_add(&text, "%s%d: %.17g", i ? ", " : "", i, options->class_weights[i]);
     model->class_weights = text.length ? iso_graph_keep_text(model->graph, iso_text_get(&text)) : NULL;
@@ -444,7 +445,7 @@ iso_status iso_loss_graph_build(iso_model *model, const iso_compile_options *opt
     add_parts(&all, options->sample_weights, options->position_weights);
     if (options->n_class_weights)
         weigh_classes(&all.of[0], options);
-    keep_class_weights(model, options);
+    keep_weights(model, options);
     *loss = build_total(&all);
     ISO_TRY(iso_graph_error(model->graph));
     add_values(&all, *loss);

@@ -50,6 +50,7 @@ struct iso_model {
     iso_output_options objective[ISO_MAX_MODEL_OUTPUTS];
     int n_targets;             /* outputs that have a loss or metrics */
     bool weighted;             /* whether they have sample weights */
+    bool sample_weights;       /* whether rows or positions have weights */
     const char *class_weights; /* as text; NULL: none */
     int n_parts;               /* the step inputs: inputs, targets and, if `weighted`, a weight for each */
     iso_tensor *parts[ISO_MAX_COMPONENTS];

@@ -129,6 +129,33 @@ json_t *iso_state_optimizer(const iso_optimizer *optimizer)
     return object;
 }
 
+/* As --loss takes it: 0+2 of a set of numbers. */
+static void add_setting(iso_text *text, const iso_setting *setting, double value)
+{
+    iso_text_add(text, "%s=", iso_setting_keras(setting));
+    if (setting->kind != ISO_SETTING_BITS)
+        iso_text_add(text, "%g", value);
+    bool first = true;
+    for (int i = 0; setting->kind == ISO_SETTING_BITS && i < ISO_SETTING_BITS_END; i++)
+        if ((uint64_t)value >> i & 1) {
+            iso_text_add(text, "%s%d", first ? "" : "+", i);
+            first = false;
+        }
+}
+
+/* "(alpha=0.25,gamma=2)": those settings that are not 0 by default and in fact. */
+static void add_loss_settings(iso_text *text, const iso_setting *settings, const iso_output_options *o)
+{
+    bool any = false;
+    for (const iso_setting *s = settings; s && s->name; s++)
+        if (iso_setting_option(s, o) != 0 || s->fallback != 0) {
+            iso_text_add(text, "%s", any ? "," : "(");
+            add_setting(text, s, iso_setting_option(s, o));
+            any = true;
+        }
+    iso_text_add(text, "%s", any ? ")" : "");
+}
+
 static void add_loss(iso_text *text, const iso_output_options *o)
 {
     const char *name = o->loss_function ? "a function of the program" : iso_loss_name(o->loss);
@@ -136,9 +163,12 @@ static void add_loss(iso_text *text, const iso_output_options *o)
     if (o->loss_weight != 1)
         iso_text_add(text, "%g * ", o->loss_weight);
     iso_text_add(text, "%s", name);
-    for (const iso_setting *s = type ? type->row.setting : NULL; s && s->name; s++)
-        if (iso_setting_option(s, o) != 0)
-            iso_text_add(text, "(%s=%g)", s->name, iso_setting_option(s, o));
+    add_loss_settings(text, type ? type->row.setting : NULL, o);
+}
+
+const char *iso_state_class_weights(const iso_model *model)
+{
+    return model->class_weights ? model->class_weights : "none";
 }
 
 json_t *iso_state_loss(const iso_model *model)
@@ -177,8 +207,11 @@ static iso_status write_model(json_t *state, iso_model *model, uint64_t hash)
         json_object_set_new(state, "tuning", tuned);
     if (model->optimizer.rule)
         json_object_set_new(state, "optimizer", iso_state_optimizer(&model->optimizer));
-    if (model->compiled)
+    if (model->compiled) {
         json_object_set_new(state, "loss", iso_state_loss(model));
+        json_object_set_new(state, "sample_weights", json_boolean(model->sample_weights));
+        json_object_set_new(state, "class_weights", json_string(iso_state_class_weights(model)));
+    }
     json_t *layers = NULL;
     iso_status status = iso_state_layers(model, &layers);
     if (status == ISO_OK)

@@ -261,6 +261,19 @@ static void compare_losses(const char *path, const json_t *state, const iso_trai
     json_decref(loss);
 }
 
+/* Files of older versions have none of these. */
+static void compare_weights(const char *path, const json_t *state, const iso_training *t)
+{
+    const json_t *weighted = json_object_get(state, "sample_weights");
+    const char *theirs = text_of(state, "class_weights"), *ours = iso_state_class_weights(t->model);
+    if (json_is_boolean(weighted) && json_is_true(weighted) != t->model->sample_weights)
+        iso_warn("%s was written by a run with%s sample weights; from here on there are %s", path,
+                 t->model->sample_weights ? "out" : "", t->model->sample_weights ? "some" : "none");
+    if (*theirs && strcmp(theirs, ours) != 0)
+        iso_warn("%s was written by a run whose class weights are %s; they are %s from here on", path, theirs,
+                 ours);
+}
+
 void iso_state_warn_of_differences(const char *path, const json_t *state, const iso_training *t)
 {
     if (!iso_is_chief(t->ctx))
@@ -269,4 +282,5 @@ void iso_state_warn_of_differences(const char *path, const json_t *state, const 
     compare_machines(path, state, t->model->graph);
     compare_optimizers(path, state, t);
     compare_losses(path, state, t);
+    compare_weights(path, state, t);
 }

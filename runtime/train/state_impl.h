@@ -48,6 +48,8 @@ iso_status iso_state_layer_differences(const json_t *state, iso_model *model, bo
 /* The state's members for an optimizer, for what it minimizes ("mse of output 0 + 0.5 * mae of output 1"),
  * and for the layouts of variables that are sharded. Owned by the caller. */
 json_t *iso_state_loss(const iso_model *model);
+/* "0: 1, 1: 3.5", or "none". */
+const char *iso_state_class_weights(const iso_model *model);
 json_t *iso_state_optimizer(const iso_optimizer *optimizer);
 json_t *iso_state_layouts(const iso_graph *graph);
 /* The hash of a model's layers, their settings and variables: identifies the model of a checkpoint. functions: with

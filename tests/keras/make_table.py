@@ -941,6 +941,16 @@ def masked_models():
     return keras.Model(x, [L.GRU(2, name="last")(y), L.Dense(2, name="steps")(y)], name="masked_models")
 
 
+@model(lambda: O.SGD(0.05), tokens=3)
+def masked_cells():
+    """An RNN of a cell passes the mask of its input on, to pools, losses and other cells."""
+    x = x_of((5,), dtype="int32")
+    y = L.RNN(L.GRUCell(3), return_sequences=True)(L.Embedding(3, 4, mask_zero=True)(x))
+    z = L.RNN(L.LSTMCell(3), return_sequences=True)(y)
+    pooled = L.RepeatVector(5)(L.GlobalAveragePooling1D()(L.RNN(L.SimpleRNNCell(2), return_sequences=True)(z)))
+    return keras.Model(x, L.Dense(4, activation="softmax")(L.Concatenate(name="all")([z, pooled])))
+
+
 # ---- data ----
 
 def integers(v, shape, below):

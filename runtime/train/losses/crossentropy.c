@@ -13,14 +13,14 @@ bool iso_loss_check_smoothing(iso_tensor *y_pred, double smoothing)
 {
     bool possible = smoothing >= 0 && smoothing <= 1;
     if (!possible)
-        iso_graph_fail(iso_tensor_graph(y_pred), "label smoothing %g: 0 to 1 is possible", smoothing);
+        iso_graph_fail(iso_tensor_graph(y_pred), "label_smoothing is %g, it must be from 0 to 1", smoothing);
     return possible;
 }
 
 static bool check_no_smoothing(iso_tensor *y_pred, double smoothing)
 {
     if (smoothing != 0)
-        iso_graph_fail(iso_tensor_graph(y_pred), "label smoothing %g: sparse labels cannot be smoothed",
+        iso_graph_fail(iso_tensor_graph(y_pred), "label_smoothing is %g: sparse labels cannot be smoothed",
                        smoothing);
     return smoothing == 0;
 }

@@ -37,10 +37,13 @@ static bool match(iso_tensor **t, iso_tensor **p, const char *what, uint64_t axe
 {
     if (!iso_loss_match(t, p, what))
         return false;
-    int rank = iso_tensor_shape(*p)->rank;
+    int rank = iso_tensor_shape(*p)->rank, wrong = rank;
+    while (axes >> rank && !(axes >> wrong & 1))
+        wrong++;
     if (axes >> rank)
         iso_graph_fail(iso_tensor_graph(*p),
-                       "%s: its axis must name dimensions of the predictions, from 0 to %d", what, rank - 1);
+                       "%s: its axis has %d, it must name dimensions of the predictions, from 0 to %d", what,
+                       wrong, rank - 1);
     return axes >> rank == 0;
 }
 
