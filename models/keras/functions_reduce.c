@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "models/keras/functions_impl.h"
+#include "models/layers/unit_norm.h"
 
 /* The dimensions of a reduction, and whether they stay as dimensions of one element. */
 typedef struct reduction {
@@ -199,13 +200,11 @@ static void normalize(iso_keras_function *f)
     const double epsilon = iso_config_number(f->settings, "epsilon", 1e-7);
     if (axis < 0)
         return;
-    if (order != 2 || epsilon <= 0) {
-        iso_config_refuse(f->settings, order != 2 ? "order" : "epsilon", order != 2 ? "2" : "above 0");
+    if (order != 2 || epsilon < 1e-18) {
+        iso_config_refuse(f->settings, order != 2 ? "order" : "epsilon", order != 2 ? "2" : "from 1e-18 on");
         return;
     }
-    iso_tensor *most = iso_number(f->net->graph, iso_tensor_dtype(x), 1 / epsilon);
-    iso_tensor *scale = iso_rsqrt(iso_reduce_sum(iso_square(x), &axis, 1, true));
-    iso_keras_give(f, iso_multiply(x, iso_minimum(scale, most)));
+    iso_keras_give(f, iso_unit_vectors(x, &axis, 1, epsilon));
 }
 
 /* x without its largest element along the axes, which changes no softmax. */

@@ -1,6 +1,7 @@
 /* Dot: the sum of products of two tensors along a dimension of each, row by row. */
 #include "models/layers/layer_impl.h"
 #include "models/layers/list.h"
+#include "models/layers/unit_norm.h"
 
 /* [batch, ...] -> [batch, rows, d] or [batch, d, rows] if `axis` is its second dimension: then nothing is moved. */
 static iso_tensor *as_matrix(iso_tensor *x, int axis, bool *swapped)
@@ -15,15 +16,6 @@ static iso_tensor *as_matrix(iso_tensor *x, int axis, bool *swapped)
         return iso_reshape_to(x, ISO_SHAPE(shape->dim[0], d, -1));
     x = iso_layer_axes_last(x, 1u << axis, back);
     return iso_reshape_to(x, ISO_SHAPE(iso_tensor_shape(x)->dim[0], -1, d));
-}
-
-/* x divided by its norm along the axis. */
-static iso_tensor *normalized(const iso_layer *layer, iso_tensor *x, int axis)
-{
-    iso_tensor *sum = iso_reduce_sum(iso_square(x), &axis, 1, true);
-    iso_tensor *most =
-        iso_number(layer->graph, iso_tensor_dtype(x), 1e7); /* 1 / norm is at most this, as in Keras */
-    return iso_multiply(x, iso_minimum(iso_rsqrt(sum), most));
 }
 
 static iso_tensor *multiply(iso_tensor *const *x, const int *axis)
@@ -78,7 +70,7 @@ iso_tensor *iso_dot_with(const iso_dot_options *given, size_t size)
     for (int i = 0; i < 2; i++) {
         cast[i] = iso_layer_cast(&layer, x[i]);
         if (options.normalize)
-            cast[i] = normalized(&layer, cast[i], axis[i]);
+            cast[i] = iso_unit_vectors(cast[i], &axis[i], 1, 1e-7); /* as in Keras */
     }
     const int64_t axes[] = {options.axes[0] ? options.axes[0] : -1, options.axes[1] ? options.axes[1] : -1};
     if (axes[0] == axes[1])

@@ -1,9 +1,17 @@
 /* UnitNormalization: x divided by its norm. */
+#include "models/layers/unit_norm.h"
+
 #include "models/layers/layer_impl.h"
 #include "models/layers/list.h"
 
-/* 1 / norm is at most this. */
-static const double MOST = 1e12;
+static const double EPSILON = 1e-12; /* as in Keras */
+
+iso_tensor *iso_unit_vectors(iso_tensor *x, const int *axes, int count, double epsilon)
+{
+    iso_tensor *sum = iso_reduce_sum(iso_square(x), axes, count, true);
+    iso_tensor *least = iso_number(iso_tensor_graph(x), iso_tensor_dtype(x), epsilon * epsilon);
+    return iso_multiply(x, iso_rsqrt(iso_maximum(sum, least)));
+}
 
 /* The dimensions of these bits as a list. */
 static int list_axes(uint32_t axes, int list[ISO_MAX_RANK])
@@ -29,10 +37,8 @@ iso_tensor *iso_unit_norm_with(const iso_unit_norm_options *given, size_t size)
         iso_layer_axes(&layer, options.x, some ? options.axis : &last, some ? options.axis_count : 1);
     if (!axes)
         return iso_layer_broken(options.x);
-    iso_tensor *sum = iso_reduce_sum(iso_square(options.x), list, list_axes(axes, list), true);
-    iso_tensor *most = iso_number(layer.graph, iso_tensor_dtype(options.x), MOST);
     iso_layer_note_axes(&layer, "axis", axes, options.axis, options.axis_count);
-    return iso_layer_end(&layer, iso_multiply(options.x, iso_minimum(iso_rsqrt(sum), most)));
+    return iso_layer_end(&layer, iso_unit_vectors(options.x, list, list_axes(axes, list), EPSILON));
 }
 
 static iso_tensor *unit_norm_build(const iso_layer_config *config, iso_tensor *const *x, int count)

@@ -321,8 +321,9 @@ static void further(net *n)
     x = iso_adaptive_max_pooling2d(x, .output_sizes = {5, 4}, .name = "most");
     x = iso_spatial_dropout2d(iso_identity(x, .name = "same"), 0.2, .name = "channels");
     x = iso_regularize_activity(iso_dense(x, 4, .name = "narrow"), .l1 = 1e-2, .l2 = 2e-2);
-    x = iso_unit_norm(iso_reshape(x, ISO_SHAPE(10, 8), .name = "rows"), .axis = {1}, .axis_count = 1,
-                      .name = "unit");
+    x = iso_affine(iso_reshape(x, ISO_SHAPE(10, 8), .name = "rows"), 1,
+                   1); /* not of zeros, near which norms are steep */
+    x = iso_unit_norm(x, .axis = {1}, .axis_count = 1, .name = "unit");
     x = iso_up_sampling1d(iso_cropping1d(x, .name = "less"), 2, .name = "more");
     x = iso_conv1d(iso_zero_padding1d(x, .sides = {1, 2}, .name = "zeros"), 3, 3, .strides = 2,
                    .name = "steps");
@@ -336,8 +337,9 @@ static void further(net *n)
                          .name = "join");
     x = iso_dot_attention(x, q, .use_scale = true, .dropout = 0.2, .causal = true, .name = "dot");
     x = iso_additive_attention(x, q, .dropout = 0.2, .name = "sum");
-    x = iso_dot(iso_dot_attention(x, q, .concat = true, .name = "concat"), x, .axes = {1, 1},
-                .normalize = true, .name = "cosines");
+    q = iso_dot_attention(x, q, .concat = true, .name = "concat");
+    x = iso_dot(iso_affine(q, 1, 2), iso_affine(x, 1, 2), .axes = {1, 1}, .normalize = true,
+                .name = "cosines");
     x = iso_repeat_vector(iso_dense(iso_flatten(x, .name = "flat"), 5, .name = "row"), 3, .name = "three");
     classify(n, iso_dense(iso_flatten(x, .name = "again"), 4, .name = "d"), NULL);
 }
