@@ -37,6 +37,10 @@ typedef struct iso_keras_function_type {
     void (*call)(iso_keras_function *f); /* gives results, or refuses */
 } iso_keras_function_type;
 
+/* operations.c: the op of an operation of two tensors, as iso_add of "Add"; NULL: it is none. */
+typedef iso_tensor *(*iso_keras_binary)(iso_tensor *a, iso_tensor *b);
+iso_keras_binary iso_keras_binary_of(const char *type);
+
 /* The tables of the families, which end with a row of zeros. */
 extern const iso_keras_function_type iso_keras_shape_functions[], iso_keras_reduce_functions[],
     iso_keras_math_functions[], iso_keras_product_functions[];

@@ -15,46 +15,13 @@ static void promote_numbers(iso_keras_function *f, bool real)
             f->operand[i].tensor = iso_cast(f->operand[i].tensor, ISO_I32);
 }
 
-static void of_two(iso_keras_function *f, iso_tensor *(*op)(iso_tensor *, iso_tensor *), bool real)
+/* An operation of two, here of arrays too. */
+static void arithmetic(iso_keras_function *f)
 {
-    promote_numbers(f, real);
+    const iso_keras_binary op = iso_keras_binary_of(f->layer->type);
+    promote_numbers(f, op == iso_divide || op == iso_power);
     if (f->status == ISO_OK)
         iso_keras_give(f, op(f->operand[0].tensor, f->operand[1].tensor));
-}
-
-static void add(iso_keras_function *f)
-{
-    of_two(f, iso_add, false);
-}
-
-static void subtract(iso_keras_function *f)
-{
-    of_two(f, iso_subtract, false);
-}
-
-static void multiply(iso_keras_function *f)
-{
-    of_two(f, iso_multiply, false);
-}
-
-static void divide(iso_keras_function *f)
-{
-    of_two(f, iso_divide, true);
-}
-
-static void power(iso_keras_function *f)
-{
-    of_two(f, iso_power, true);
-}
-
-static void maximum(iso_keras_function *f)
-{
-    of_two(f, iso_maximum, false);
-}
-
-static void minimum(iso_keras_function *f)
-{
-    of_two(f, iso_minimum, false);
 }
 
 static void clip(iso_keras_function *f)
@@ -75,41 +42,21 @@ static void clip(iso_keras_function *f)
 
 /* ---- comparisons and choices ---- */
 
-static void compare(iso_keras_function *f, iso_tensor *(*op)(iso_tensor *, iso_tensor *))
+static const struct {
+    const char *type;
+    iso_keras_binary op;
+} comparisons[] = {{"Equal", iso_equal},     {"NotEqual", iso_not_equal},
+                   {"Less", iso_less},       {"LessEqual", iso_less_equal},
+                   {"Greater", iso_greater}, {"GreaterEqual", iso_greater_equal}};
+
+static void compare(iso_keras_function *f)
 {
+    int kind = 0;
+    while (strcmp(comparisons[kind].type, f->layer->type) != 0)
+        kind++;
     iso_keras_promote(f, 0, 2, false);
     if (f->status == ISO_OK)
-        iso_keras_give(f, op(f->operand[0].tensor, f->operand[1].tensor));
-}
-
-static void equal(iso_keras_function *f)
-{
-    compare(f, iso_equal);
-}
-
-static void not_equal(iso_keras_function *f)
-{
-    compare(f, iso_not_equal);
-}
-
-static void less(iso_keras_function *f)
-{
-    compare(f, iso_less);
-}
-
-static void less_equal(iso_keras_function *f)
-{
-    compare(f, iso_less_equal);
-}
-
-static void greater(iso_keras_function *f)
-{
-    compare(f, iso_greater);
-}
-
-static void greater_equal(iso_keras_function *f)
-{
-    compare(f, iso_greater_equal);
+        iso_keras_give(f, comparisons[kind].op(f->operand[0].tensor, f->operand[1].tensor));
 }
 
 static iso_tensor *truth(iso_keras_function *f, int i)
@@ -197,39 +144,21 @@ static void full_like(iso_keras_function *f)
 
 /* ---- functions of one tensor ---- */
 
-static void give_activation(iso_keras_function *f, iso_activation_kind kind)
-{
-    iso_keras_give(f, iso_activate(iso_keras_real_operand(f, 0), kind));
-}
+static const struct {
+    const char *type;
+    iso_activation_kind kind;
+} activations[] = {{"Relu6", ISO_RELU6},           {"Selu", ISO_SELU},
+                   {"Softsign", ISO_SOFTSIGN},     {"HardSigmoid", ISO_HARD_SIGMOID},
+                   {"HardSilu", ISO_HARD_SILU},    {"HardTanh", ISO_HARD_TANH},
+                   {"LogSigmoid", ISO_LOG_SIGMOID}};
 
-static void relu6(iso_keras_function *f)
+/* Those without settings. */
+static void activate(iso_keras_function *f)
 {
-    give_activation(f, ISO_RELU6);
-}
-
-static void selu(iso_keras_function *f)
-{
-    give_activation(f, ISO_SELU);
-}
-
-static void softsign(iso_keras_function *f)
-{
-    give_activation(f, ISO_SOFTSIGN);
-}
-
-static void hard_sigmoid(iso_keras_function *f)
-{
-    give_activation(f, ISO_HARD_SIGMOID);
-}
-
-static void hard_silu(iso_keras_function *f)
-{
-    give_activation(f, ISO_HARD_SILU);
-}
-
-static void log_sigmoid(iso_keras_function *f)
-{
-    give_activation(f, ISO_LOG_SIGMOID);
+    int row = 0;
+    while (strcmp(activations[row].type, f->layer->type) != 0)
+        row++;
+    iso_keras_give(f, iso_activate(iso_keras_real_operand(f, 0), activations[row].kind));
 }
 
 static void leaky_relu(iso_keras_function *f)
@@ -242,14 +171,6 @@ static void elu(iso_keras_function *f)
 {
     const double alpha = iso_config_number(f->settings, "alpha", 1);
     iso_keras_give(f, iso_elu(iso_keras_real_operand(f, 0), alpha));
-}
-
-static void hard_tanh(iso_keras_function *f)
-{
-    iso_tensor *x = iso_keras_real_operand(f, 0);
-    iso_tensor *one = iso_number(f->net->graph, iso_tensor_dtype(x), 1),
-               *minus_one = iso_number(f->net->graph, iso_tensor_dtype(x), -1);
-    iso_keras_give(f, iso_minimum(iso_maximum(x, minus_one), one));
 }
 
 /* Half of x along an axis times the sigmoid of the other half. */
@@ -289,21 +210,21 @@ static void stop_gradient(iso_keras_function *f)
     iso_keras_give(f, iso_stop_gradient(iso_keras_operand_of(f, 0)));
 }
 
-const iso_keras_function_type iso_keras_math_functions[] = {{"Add", "x1 x2", add},
-                                                            {"Subtract", "x1 x2", subtract},
-                                                            {"Multiply", "x1 x2", multiply},
-                                                            {"Divide", "x1 x2", divide},
-                                                            {"TrueDivide", "x1 x2", divide},
-                                                            {"Power", "x1 x2", power},
-                                                            {"Maximum", "x1 x2", maximum},
-                                                            {"Minimum", "x1 x2", minimum},
+const iso_keras_function_type iso_keras_math_functions[] = {{"Add", "x1 x2", arithmetic},
+                                                            {"Subtract", "x1 x2", arithmetic},
+                                                            {"Multiply", "x1 x2", arithmetic},
+                                                            {"Divide", "x1 x2", arithmetic},
+                                                            {"TrueDivide", "x1 x2", arithmetic},
+                                                            {"Power", "x1 x2", arithmetic},
+                                                            {"Maximum", "x1 x2", arithmetic},
+                                                            {"Minimum", "x1 x2", arithmetic},
                                                             {"Clip", "x", clip},
-                                                            {"Equal", "x1 x2", equal},
-                                                            {"NotEqual", "x1 x2", not_equal},
-                                                            {"Less", "x1 x2", less},
-                                                            {"LessEqual", "x1 x2", less_equal},
-                                                            {"Greater", "x1 x2", greater},
-                                                            {"GreaterEqual", "x1 x2", greater_equal},
+                                                            {"Equal", "x1 x2", compare},
+                                                            {"NotEqual", "x1 x2", compare},
+                                                            {"Less", "x1 x2", compare},
+                                                            {"LessEqual", "x1 x2", compare},
+                                                            {"Greater", "x1 x2", compare},
+                                                            {"GreaterEqual", "x1 x2", compare},
                                                             {"LogicalAnd", "x1 x2", logical_and},
                                                             {"LogicalOr", "x1 x2", logical_or},
                                                             {"LogicalXor", "x1 x2", logical_xor},
@@ -315,13 +236,13 @@ const iso_keras_function_type iso_keras_math_functions[] = {{"Add", "x1 x2", add
                                                             {"FullLike", "x fill_value", full_like},
                                                             {"LeakyRelu", "x", leaky_relu},
                                                             {"Elu", "x", elu},
-                                                            {"Relu6", "x", relu6},
-                                                            {"Selu", "x", selu},
-                                                            {"Softsign", "x", softsign},
-                                                            {"HardSigmoid", "x", hard_sigmoid},
-                                                            {"HardSilu", "x", hard_silu},
-                                                            {"HardTanh", "x", hard_tanh},
-                                                            {"LogSigmoid", "x", log_sigmoid},
+                                                            {"Relu6", "x", activate},
+                                                            {"Selu", "x", activate},
+                                                            {"Softsign", "x", activate},
+                                                            {"HardSigmoid", "x", activate},
+                                                            {"HardSilu", "x", activate},
+                                                            {"HardTanh", "x", activate},
+                                                            {"LogSigmoid", "x", activate},
                                                             {"Glu", "x", glu},
                                                             {"Rsqrt", "x", rsqrt},
                                                             {"Sign", "x", sign},

@@ -94,25 +94,39 @@ static iso_tensor *product_along(iso_tensor *x, int axis)
     return x;
 }
 
+/* Names all dimensions if none is named. */
+static void name_all(reduction *r)
+{
+    const int rank = iso_tensor_shape(r->x)->rank;
+    for (int i = 0; r->count == 0 && i < rank; i++)
+        r->axes[i] = i;
+    r->count = r->count ? r->count : rank;
+}
+
+/* y, whose named dimensions have one element: without them, unless they stay. */
+static void give_reduced(iso_keras_function *f, const reduction *r, iso_tensor *y)
+{
+    uint32_t set = 0;
+    for (int i = 0; i < r->count; i++)
+        set |= 1u << r->axes[i];
+    iso_keras_give(f, r->keep ? y : iso_keras_without(y, set));
+}
+
 static void prod(iso_keras_function *f)
 {
     reduction r;
-    uint32_t set = 0;
     if (!read_reduction(f, false, &r))
         return;
     iso_tensor *x = counted(r.x);
-    for (int i = 0; r.count == 0 && i < iso_tensor_shape(x)->rank; i++)
-        r.axes[i] = i;
-    r.count = r.count ? r.count : iso_tensor_shape(x)->rank;
+    name_all(&r);
     for (int i = 0; i < r.count; i++) {
         if (iso_keras_is_batch(x, r.axes[i])) {
             iso_keras_refuse_batch(f, "it multiplies the rows of the batch");
             return;
         }
-        set |= 1u << r.axes[i];
         x = product_along(x, r.axes[i]);
     }
-    iso_keras_give(f, r.keep ? x : iso_keras_without(x, set));
+    give_reduced(f, &r, x);
 }
 
 /* ---- of bool ---- */
@@ -260,17 +274,13 @@ static iso_tensor *finite_or_zero(iso_tensor *x)
 static void logsumexp(iso_keras_function *f)
 {
     reduction r;
-    uint32_t set = 0;
     if (!read_reduction(f, true, &r))
         return;
     iso_tensor *most = finite_or_zero(iso_stop_gradient(iso_reduce_max(r.x, r.axes, r.count, true)));
     iso_tensor *total = iso_reduce_sum(iso_exp(iso_subtract(r.x, most)), r.axes, r.count, true);
     iso_tensor *y = iso_add(iso_log(total), most);
-    for (int i = 0; i < iso_tensor_shape(r.x)->rank; i++)
-        set |= r.count == 0 ? 1u << i : 0;
-    for (int i = 0; i < r.count; i++)
-        set |= 1u << r.axes[i];
-    iso_keras_give(f, r.keep ? y : iso_keras_without(y, set));
+    name_all(&r);
+    give_reduced(f, &r, y);
 }
 
 /* The sums of the elements up to each: in step s, those that lie 2^s before are added. */

@@ -2,10 +2,10 @@
  * arguments are one or two tensors, or a tensor and a number, gelu and cast. The others are in functions.c. */
 #include <string.h>
 
+#include "models/keras/functions_impl.h"
 #include "models/keras/network_impl.h"
 #include "models/keras/writer_impl.h"
 
-typedef iso_tensor *(*binary)(iso_tensor *a, iso_tensor *b);
 typedef iso_tensor *(*unary)(iso_tensor *x);
 
 /* An operation with a setting: whether it is computed by tanh. Keras's default is true. */
@@ -21,7 +21,7 @@ static iso_tensor *gelu_by_tanh(iso_tensor *x)
 
 static const struct {
     const char *type; /* the class in keras.src.ops */
-    binary two;
+    iso_keras_binary two;
     unary one;
 } operations[] = {
     {"Add", iso_add, NULL},         {"Subtract", iso_subtract, NULL}, {"Multiply", iso_multiply, NULL},
@@ -53,9 +53,16 @@ static int operations_find(const char *type)
     return -1;
 }
 
+iso_keras_binary iso_keras_binary_of(const char *type)
+{
+    const int kind = operations_find(type);
+    return kind < 0 ? NULL : operations[kind].two;
+}
+
 /* A tensor with a number: a scale and an offset if possible, so that it can be written as a layer again.
  * number_first: "2 - x". */
-static iso_tensor *with_number(const char *type, binary op, iso_tensor *x, double number, bool number_first)
+static iso_tensor *with_number(const char *type, iso_keras_binary op, iso_tensor *x, double number,
+                               bool number_first)
 {
     bool real = iso_dtype_is_float(iso_tensor_dtype(x));
     if (real && strcmp(type, "Add") == 0)
@@ -128,7 +135,7 @@ static iso_status compute(const iso_keras_network *net, const iso_keras_layer *l
     const iso_keras_numbers *numbers = &node->numbers;
     int kind = operations_find(l->type);
     iso_tensor *a = node->inputs.tensor[0], *b = node->inputs.count == 2 ? node->inputs.tensor[1] : NULL;
-    binary two = operations[kind].two;
+    iso_keras_binary two = operations[kind].two;
     if (strcmp(l->type, ISO_KERAS_CAST) == 0)
         return call_cast(net, l, a, y);
     bool real = !two || two == iso_divide || two == iso_power || numbers->real;
