@@ -247,7 +247,7 @@ START_TEST(class_weights_count_in_training)
     iso_model *model = linear(3);
     check_refused_naming(iso_compile(model, .loss = ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS,
                                      .class_weights = (const double[]){1, 1, 1, 2}, .n_class_weights = 4),
-                         "4 weights", "3 classes");
+                         "class 3", "0 to 2");
     check_refused_naming(iso_compile(model, .loss = ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS,
                                      .class_weights = (const double[]){1, -2}, .n_class_weights = 2),
                          "class 1", "-2");
