@@ -229,6 +229,8 @@ START_TEST(limits)
     iso_cpu_limit_isa(ISO_ISA_BASE);
     ck_assert_int_eq(iso_cpu_isa(), ISO_ISA_BASE);
     iso_cpu_limit_isa(ISO_ISA_AMX); /* no more than there is */
+    ck_assert_int_eq(iso_cpu_isa(), iso_cpu_highest_isa());
+    iso_cpu_limit_isa(most);
     ck_assert_int_eq(iso_cpu_isa(), most);
     ck_assert_ptr_nonnull(strstr(iso_backend_cpu()->description(), "OpenBLAS"));
 }

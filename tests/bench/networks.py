@@ -1,6 +1,6 @@
 """The networks that people train: Isogrid beside its peers, in turn, medians of rounds, on all cores. Each network prints samples/s, the
 multiple of the fastest peer, the share of the machine's limit, and the peak memory. The limit of a step: its FLOPs over the rate of the cores'
-products (float32, or bfloat16 for mixed_bfloat16), plus the bytes of weights and optimizer state over the rate of their triad, both measured in this run.
+products (float32; for mixed_bfloat16 the faster of float32 and bfloat16), plus the bytes of weights and optimizer state over the rate of their triad, both measured in this run.
 A row is met by its multiple or by its share. A peer that is not installed is skipped. Started by tests/bench/run networks, which first makes
 an environment with the peers (about 7 GB), or takes the one that ISOGRID_BENCH_VENV names."""
 
@@ -179,7 +179,7 @@ def limit_of(row, machine, options):
     amount, prefix = re.search(r"a step: ([\d.e+]+) ([kMGT]?)FLOP", plan).groups()
     bytes_of = {what: float(number) * unit[scale] for what, number, scale in
                 re.findall(r"^  (weights|optimizer) +([\d.e+]+) ([kMGT]?)B", plan, re.MULTILINE)}
-    rate = machine["half_gflops" if precision != "float32" else "gflops"] or machine["gflops"]
+    rate = max(machine["half_gflops"] or 0, machine["gflops"]) if precision != "float32" else machine["gflops"]
     seconds = float(amount) * unit[prefix] / (1e9 * rate) + sum(bytes_of.values()) / (1e9 * machine["triad"])
     return NETWORKS[name].batch / seconds
 

@@ -23,7 +23,7 @@ static bool has_amx(void)
 }
 #endif
 
-static iso_isa detect(void)
+iso_isa iso_cpu_highest_isa(void)
 {
 #if defined(__x86_64__)
     __builtin_cpu_init();
@@ -37,6 +37,17 @@ static iso_isa detect(void)
         return ISO_ISA_AVX2;
 #endif
     return ISO_ISA_BASE;
+}
+
+/* Intel's cores multiply pairs of bfloat16 (vdpbf16ps) at half of the rate of their float32 (85 and 175 GFLOP/s, Emerald
+ * Rapids), AMD's at twice. So an Intel processor whose AMX is absent or hidden converts operands to float32. */
+static bool bf16_is_slow(void)
+{
+#if defined(__x86_64__)
+    return __builtin_cpu_is("intel");
+#else
+    return false;
+#endif
 }
 
 static const char VARIABLE[] = "ISOGRID_MAX_CPU_ISA";
@@ -71,6 +82,16 @@ static iso_isa lower(iso_isa a, iso_isa b)
     return a < b ? a : b;
 }
 
+/* Instructions that are slower than those of a lower set are used if they are named. */
+static iso_isa choose(void)
+{
+    iso_isa most, found = iso_cpu_highest_isa();
+    find_stated(&most);
+    if (found == ISO_ISA_AVX512_BF16 && most != ISO_ISA_AVX512_BF16 && bf16_is_slow())
+        found = ISO_ISA_AVX512;
+    return lower(found, most);
+}
+
 /* 0: not detected yet; else the instruction set + 1. Threads that detect it at the same time find the
  * same. */
 static atomic_int current;
@@ -79,9 +100,7 @@ iso_isa iso_cpu_isa(void)
 {
     int known = atomic_load_explicit(&current, memory_order_relaxed);
     if (known == 0) {
-        iso_isa most;
-        find_stated(&most);
-        known = (int)lower(detect(), most) + 1;
+        known = (int)choose() + 1;
         atomic_store_explicit(&current, known, memory_order_relaxed);
     }
     return (iso_isa)(known - 1);
@@ -89,7 +108,7 @@ iso_isa iso_cpu_isa(void)
 
 void iso_cpu_limit_isa(iso_isa isa)
 {
-    iso_isa most = detect();
+    iso_isa most = iso_cpu_highest_isa();
     if (isa < most)
         iso_onednn_limit_isa(isa);
     atomic_store_explicit(&current, (int)lower(isa, most) + 1, memory_order_relaxed);
