@@ -338,17 +338,9 @@ iso_tensor *iso_keras_part(iso_tensor *x, int axis, int64_t begin, int64_t size)
     return iso_slice(x, from, count);
 }
 
-iso_tensor *iso_keras_join(iso_tensor **x, int count, int axis)
+iso_tensor *iso_keras_join(iso_tensor *const *x, int count, int axis)
 {
-    while (count > 1) {
-        int joined = 0;
-        for (int i = 0, n; i < count; i += n) {
-            n = count - i < ISO_MAX_INPUTS ? count - i : ISO_MAX_INPUTS;
-            x[joined++] = n == 1 ? x[i] : iso_concat(x + i, n, axis);
-        }
-        count = joined;
-    }
-    return x[0];
+    return count > 1 ? iso_concat(x, count, axis) : x[0];
 }
 
 iso_tensor *iso_keras_without(iso_tensor *x, uint32_t axes)

@@ -74,7 +74,7 @@ bool iso_keras_is_batch(const iso_tensor *x, int axis);
 /* Elements [begin, begin + size) along one axis, which is not the batch. */
 iso_tensor *iso_keras_part(iso_tensor *x, int axis, int64_t begin, int64_t size);
 /* The tensors in x one after another along an axis, any number of them; x is used as scratch memory. */
-iso_tensor *iso_keras_join(iso_tensor **x, int count, int axis);
+iso_tensor *iso_keras_join(iso_tensor *const *x, int count, int axis);
 /* x without the dimensions in these bits, all of one element, and with another of one element at `axis`. */
 iso_tensor *iso_keras_without(iso_tensor *x, uint32_t axes);
 iso_tensor *iso_keras_with_axis(iso_tensor *x, int axis);

@@ -1,6 +1,7 @@
 /* Layers of several inputs: Add, Subtract, Multiply, Average, Maximum, Minimum, Concatenate. */
 #include "models/layers/list.h"
 #include "models/layers/masks.h"
+#include "runtime/base/memory.h"
 #include "runtime/base/thread_modes.h"
 
 /* Begins a layer of several inputs; false if it cannot be built. */
@@ -74,12 +75,23 @@ static iso_tensor *any_counts(const iso_merge_options *o, bool run)
     return all;
 }
 
+/* For `count` tensors, to be freed; NULL: the graph has the error. */
+static iso_tensor **room_for(iso_graph *graph, int count)
+{
+    const size_t bytes = (size_t)count * sizeof(iso_tensor *);
+    iso_tensor **room = iso_new(bytes);
+    if (!room)
+        iso_graph_fail_memory(graph, "Concatenate", bytes);
+    return room;
+}
+
 /* The masks of the elements, joined as the inputs are: a step counts if one of its elements does. */
 static iso_tensor *joined_masks(const iso_merge_options *o, bool run)
 {
-    iso_tensor *mask[ISO_MAX_INPUTS];
+    iso_graph *graph = iso_tensor_graph(o->x[0]);
+    iso_tensor **mask = room_for(graph, o->count);
     bool any = false;
-    for (int i = 0; i < o->count && i < ISO_MAX_INPUTS; i++) {
+    for (int i = 0; mask && i < o->count; i++) {
         mask[i] = mask_of(o, i, run);
         any = any || mask[i];
         if (!mask[i])
@@ -87,7 +99,9 @@ static iso_tensor *joined_masks(const iso_merge_options *o, bool run)
         else if (iso_tensor_shape(mask[i])->rank < iso_tensor_shape(o->x[i])->rank)
             mask[i] = iso_logical_or(iso_mask_column(mask[i]), iso_mask_filled(o->x[i], false));
     }
-    return any ? iso_mask_any(iso_concat(mask, o->count, o->axis ? o->axis : -1)) : NULL;
+    iso_tensor *joined = any ? iso_mask_any(iso_concat(mask, o->count, o->axis ? o->axis : -1)) : NULL;
+    iso_free(mask);
+    return joined;
 }
 
 static iso_masks merged_masks(const iso_merge_options *o,
@@ -225,11 +239,13 @@ iso_tensor *iso_concatenate_with(const iso_merge_options *given, size_t size)
         return broken(__func__, &options);
     int axis = options.axis ? options.axis : -1;
     iso_layer_note_integer(&layer, "axis", axis);
-    iso_tensor *x[ISO_MAX_INPUTS]; /* iso_concat refuses more */
-    for (int i = 0; i < options.count && i < ISO_MAX_INPUTS; i++)
+    iso_tensor **x = room_for(layer.graph, options.count);
+    for (int i = 0; x && i < options.count; i++)
         x[i] = operand(&layer, &options, i);
     layer.masks = merged_masks(&options, joined_masks);
-    return iso_layer_end(&layer, iso_concat(x, options.count, axis));
+    iso_tensor *y = x ? iso_concat(x, options.count, axis) : iso_graph_bad_tensor(layer.graph);
+    iso_free(x);
+    return iso_layer_end(&layer, y);
 }
 
 static iso_tensor *build_subtract(const iso_layer_config *config, iso_tensor *const *x, int count)

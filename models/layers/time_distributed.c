@@ -45,19 +45,6 @@ static iso_tensor *with_step(iso_tensor *y)
     return iso_reshape_to(y, wide);
 }
 
-/* Joins `count` tensors along axis 1; y is used as room. */
-static iso_tensor *join_steps(iso_tensor **y, int64_t count)
-{
-    while (count > 1) {
-        int64_t joined = 0;
-        for (int64_t i = 0; i < count; i += ISO_MAX_INPUTS)
-            y[joined++] =
-                iso_concat(y + i, (int)(count - i < ISO_MAX_INPUTS ? count - i : ISO_MAX_INPUTS), 1);
-        count = joined;
-    }
-    return y[0];
-}
-
 /* Builds the layer on x, and keeps the record of its first call. */
 static iso_tensor *build_layer(steps *s, iso_tensor *x, bool again)
 {
@@ -104,7 +91,7 @@ static iso_tensor *build_steps(steps *s, iso_tensor **y)
                                   ISO_MAX_RANK - 1);
         y[t] = with_step(y[t]);
     }
-    return join_steps(y, s->count);
+    return s->count > 1 ? iso_concat(y, (int)s->count, 1) : y[0];
 }
 
 static iso_tensor *build(steps *s)

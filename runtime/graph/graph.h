@@ -306,6 +306,7 @@ ISO_API iso_tensor *iso_flip(iso_tensor *x, int axis);
 ISO_API iso_tensor *iso_slice(iso_tensor *x, const int64_t *begin, const int64_t *size);
 /* zeros before and after the elements of each dimension but the batch */
 ISO_API iso_tensor *iso_pad(iso_tensor *x, const int64_t *before, const int64_t *after);
+/* x[0] to x[count - 1], one behind the other along an axis, which is not the batch */
 ISO_API iso_tensor *iso_concat(iso_tensor *const *x, int count, int axis);
 ISO_API iso_tensor *iso_broadcast_to(iso_tensor *x, iso_shape shape);
 

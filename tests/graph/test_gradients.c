@@ -128,6 +128,119 @@ START_TEST(gradients_of_gradients)
 }
 END_TEST
 
+/* ---- many slices of one tensor ---- */
+
+enum { ROWS = 40, COLUMNS = 3 };
+
+/* Slice k of x [ROWS, COLUMNS]; false: there is none. */
+typedef bool slice_of(int k, int64_t *begin, int64_t *size);
+
+static bool set_slice(int64_t row, int64_t rows, int64_t column, int64_t columns, int64_t *begin,
+                      int64_t *size)
+{
+    begin[0] = row;
+    begin[1] = column;
+    size[0] = rows;
+    size[1] = columns;
+    return true;
+}
+
+static bool each_row(int k, int64_t *begin, int64_t *size)
+{
+    return k < ROWS && set_slice(ROWS - 1 - k, 1, 0, COLUMNS, begin, size);
+}
+
+/* Runs of rows with a gap of one. */
+static bool with_gaps(int k, int64_t *begin, int64_t *size)
+{
+    return k < 18 && set_slice(k / 6 * 13 + k % 6 * 2, 2, 0, COLUMNS, begin, size);
+}
+
+static bool overlapping(int k, int64_t *begin, int64_t *size)
+{
+    return k < ROWS - 4 && set_slice(k, k % 3 + 2, 0, COLUMNS, begin, size);
+}
+
+/* Rows, columns, and parts of both. */
+static bool of_both_axes(int k, int64_t *begin, int64_t *size)
+{
+    switch (k % 3) {
+    case 0:
+        return k < 24 && set_slice(k, 3, 0, COLUMNS, begin, size);
+    case 1:
+        return set_slice(0, ROWS, k % COLUMNS, 1, begin, size);
+    default:
+        return set_slice(k, 2, k % 2, 2, begin, size);
+    }
+}
+
+static bool few(int k, int64_t *begin, int64_t *size)
+{
+    return k < 8 && set_slice(5 * k, 5, 0, COLUMNS, begin, size);
+}
+
+static double scale_of(int k)
+{
+    return 1 + k % 7;
+}
+
+/* The gradient of sum_k scale_k sum(slice_k(x)) + sum(x), in `want`; returns the loss. */
+static iso_tensor *sum_of_slices(iso_tensor *x, slice_of *slice, double *want)
+{
+    int64_t begin[2], size[2];
+    iso_tensor *loss = iso_sum(x);
+    for (int i = 0; i < ROWS * COLUMNS; i++)
+        want[i] = 1;
+    for (int k = 0; slice(k, begin, size); k++) {
+        loss = iso_add(loss, iso_affine(iso_sum(iso_slice(x, begin, size)), scale_of(k), 0));
+        for (int64_t i = begin[0]; i < begin[0] + size[0]; i++)
+            for (int64_t j = begin[1]; j < begin[1] + size[1]; j++)
+                want[i * COLUMNS + j] += scale_of(k);
+    }
+    return loss;
+}
+
+static iso_tensor *matrix(iso_graph *graph)
+{
+    return iso_variable_value(
+        iso_variable_create(graph, "x", ISO_F32, ISO_SHAPE(ROWS, COLUMNS), (iso_initializer){0}, true));
+}
+
+START_TEST(gradients_of_many_slices)
+{
+    static slice_of *const cases[] = {each_row, with_gaps, overlapping, of_both_axes, few};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        iso_graph *graph = iso_graph_create(NULL);
+        iso_tensor *x = matrix(graph), *gradient;
+        double want[ROWS * COLUMNS];
+        iso_gradients(sum_of_slices(x, cases[c], want), &x, 1, &gradient);
+        interpreter *in = interpreter_create(graph, iso_backend_reference(), 1);
+        const iso_array *have = interpreter_get(in, gradient);
+        for (int i = 0; i < ROWS * COLUMNS; i++)
+            ck_assert_msg(array_get(have, i) == want[i], "case %zu, element %d: %g, not %g", c, i,
+                          array_get(have, i), want[i]);
+        interpreter_destroy(in);
+        iso_graph_destroy(graph);
+    }
+}
+END_TEST
+
+/* The gradients of n slices, one behind the other, are joined: no op of the backward pass adds padded ones. */
+START_TEST(many_slices_are_joined)
+{
+    iso_graph *graph = iso_graph_create(NULL);
+    iso_tensor *x = matrix(graph), *gradient;
+    double want[ROWS * COLUMNS];
+    iso_tensor *loss = sum_of_slices(x, each_row, want);
+    int first = graph->n_ops, padded = 0;
+    iso_gradients(loss, &x, 1, &gradient);
+    for (int k = first; k < graph->n_ops; k++)
+        padded += graph->ops[k]->type == &iso_op_pad;
+    ck_assert_int_eq(padded, 0);
+    iso_graph_destroy(graph);
+}
+END_TEST
+
 /* A tensor that the loss does not depend on has no gradient. */
 START_TEST(no_dependence_no_gradient)
 {
@@ -146,5 +259,6 @@ END_TEST
 int main(void)
 {
     return RUN_TESTS("gradients", 120, gradients_are_those_of_differences, every_op_has_a_sample,
-                     gradients_of_gradients, no_dependence_no_gradient);
+                     gradients_of_gradients, gradients_of_many_slices, many_slices_are_joined,
+                     no_dependence_no_gradient);
 }

@@ -355,6 +355,18 @@ START_TEST(shapes)
     expect(&b, iso_concat((iso_tensor *[]){x, y, x}, 3, -1), ISO_U8, ISO_SHAPE(2, 4), 1,
            VALUES(1, 3, 4, 1, 2, 5, 6, 2));
     b = bench_begin();
+    enum { PAIRS = 150 }; /* more than the inputs of an op, and than the inputs of as many */
+    iso_tensor *many[2 * PAIRS];
+    double joined[3 * PAIRS];
+    x = given(&b, ISO_F64, ISO_SHAPE(1), VALUES(1));
+    y = given(&b, ISO_F64, ISO_SHAPE(2), VALUES(2, 3));
+    for (int i = 0; i < PAIRS; i++) {
+        many[2 * i] = iso_affine(x, 1 + i, 0);
+        many[2 * i + 1] = y;
+        memcpy(joined + 3 * i, VALUES(1 + i, 2, 3), 3 * sizeof *joined);
+    }
+    expect(&b, iso_concat(many, 2 * PAIRS, 0), ISO_F64, ISO_SHAPE(3 * PAIRS), 1, joined);
+    b = bench_begin();
     x = given(&b, ISO_F64, ISO_SHAPE(2, 1), VALUES(1, 2));
     expect(&b, iso_broadcast_to(x, ISO_SHAPE(ISO_BATCH, 2, 3)), ISO_F64, ISO_SHAPE(ISO_BATCH, 2, 3), 2,
            VALUES(1, 1, 1, 2, 2, 2, 1, 1, 1, 2, 2, 2));

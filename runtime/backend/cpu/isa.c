@@ -39,8 +39,9 @@ iso_isa iso_cpu_highest_isa(void)
     return ISO_ISA_BASE;
 }
 
-/* Intel's cores multiply pairs of bfloat16 (vdpbf16ps) at half of the rate of their float32 (85 and 175 GFLOP/s, Emerald
- * Rapids), AMD's at twice. So an Intel processor whose AMX is absent or hidden converts operands to float32. */
+/* Intel's cores multiply pairs of bfloat16 (vdpbf16ps) at half of the rate of their float32 (85 and 175 GFLOP/s,
+ * Emerald Rapids), AMD's at twice. So an Intel processor without AMX, or where it is hidden, converts operands to
+ * float32. */
 static bool bf16_is_slow(void)
 {
 #if defined(__x86_64__)

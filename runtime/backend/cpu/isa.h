@@ -7,8 +7,8 @@
 
 typedef enum iso_isa { ISO_ISA_BASE, ISO_ISA_AVX2, ISO_ISA_AVX512, ISO_ISA_AVX512_BF16, ISO_ISA_AMX } iso_isa;
 
-/* The fastest that this CPU has and the variable ISOGRID_MAX_CPU_ISA allows, or the lower one that all ranks agreed to
- * use (before the first plan). Intel processors use ISO_ISA_AVX512_BF16 only if the variable names it. */
+/* The fastest that this CPU has and the variable ISOGRID_MAX_CPU_ISA allows, or the lower one that all ranks
+ * agreed to use (before the first plan). Intel processors use ISO_ISA_AVX512_BF16 only if the variable names it. */
 iso_isa iso_cpu_isa(void);
 /* The highest that this CPU has. */
 iso_isa iso_cpu_highest_isa(void);

@@ -1,4 +1,7 @@
 /* Ops that move elements and compute nothing: reshape, transpose, flip, slice, concat, broadcasting, one-hot. */
+#include <string.h>
+
+#include "runtime/base/memory.h"
 #include "runtime/graph/null_tensor.h"
 #include "runtime/graph/ops/attrs.h"
 #include "runtime/graph/ops/list.h"
@@ -413,12 +416,36 @@ const iso_op_type iso_op_concat = {
     .flops = no_flops,
 };
 
+/* Joins inputs of one op at a time, then the results. */
+static iso_tensor *concat_many(iso_tensor *const *x, int count, const iso_axis_attrs *attrs)
+{
+    iso_graph *graph = x[0]->graph;
+    const size_t bytes = (size_t)count * sizeof(iso_tensor *);
+    iso_tensor **part = iso_new(bytes);
+    if (!part) {
+        iso_graph_fail_memory(graph, "concat", bytes);
+        return iso_graph_bad_tensor(graph);
+    }
+    memcpy(part, x, bytes);
+    while (count > 1) {
+        int joined = 0;
+        for (int i = 0, n; i < count; i += n) {
+            n = count - i < ISO_MAX_INPUTS ? count - i : ISO_MAX_INPUTS;
+            part[joined++] = n == 1 ? part[i] : iso_op_create(graph, &iso_op_concat, part + i, n, attrs);
+        }
+        count = joined;
+    }
+    iso_tensor *y = part[0];
+    iso_free(part);
+    return y;
+}
+
 iso_tensor *iso_concat(iso_tensor *const *x, int count, int axis)
 {
     if (ISO_ANY_NULL(x))
         return NULL;
     if (count < 1) {
-        iso_error(ISO_INVALID, "concat: %d inputs, 1 to %d are possible", count, ISO_MAX_INPUTS);
+        iso_error(ISO_INVALID, "concat: %d inputs, there must be one at least", count);
         return NULL;
     }
     if (ISO_ANY_NULL_AS("x[0]", x[0]))
@@ -426,7 +453,8 @@ iso_tensor *iso_concat(iso_tensor *const *x, int count, int axis)
     iso_axis_attrs attrs = {iso_axis(x[0], axis)};
     if (attrs.axis < 0)
         return iso_graph_bad_tensor(x[0]->graph);
-    return iso_op_create(x[0]->graph, &iso_op_concat, x, count, &attrs);
+    return count > ISO_MAX_INPUTS ? concat_many(x, count, &attrs)
+                                  : iso_op_create(x[0]->graph, &iso_op_concat, x, count, &attrs);
 }
 
 /* ---- broadcasting ---- */
