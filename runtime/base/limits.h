@@ -26,9 +26,9 @@ enum {
     ISO_MAX_HYPER = 16, /* settings of a rule */
 
     /* models and data sets */
-    ISO_MAX_MODEL_INPUTS = 8,
+    ISO_MAX_MODEL_INPUTS = 64,
     ISO_MAX_MODEL_OUTPUTS = 8,
-    ISO_MAX_COMPONENTS = 24, /* of a batch: inputs, targets and sample weights */
+    ISO_MAX_COMPONENTS = 80, /* of a batch: inputs, targets and sample weights */
     ISO_MAX_METRICS = 8,     /* of one output, of each kind: plain, weighted, custom */
     ISO_MAX_VALUES = 64,     /* losses and metrics of all outputs together */
     ISO_MAX_LOGGED = 16,     /* values that callbacks add to the logs of an epoch */
@@ -36,7 +36,7 @@ enum {
     ISO_MAX_NAME = 128,      /* bytes of a reported value's name, including the terminating zero */
 
     /* functions */
-    ISO_MAX_FUNCTION_INPUTS = 24,
+    ISO_MAX_FUNCTION_INPUTS = 80,
     ISO_MAX_FUNCTION_OUTPUTS = 128,
     ISO_MAX_FUNCTION_UPDATES = 16, /* in its options; an update may change any number of variables */
     ISO_MAX_BUCKETS = 64,          /* of one function: groups of variables that one kernel updates */
