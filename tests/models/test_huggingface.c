@@ -38,6 +38,8 @@ static const struct network {
     {"tests/huggingface/phi3", "models/layouts/llama-tensor.json"},
     {"tests/huggingface/qwen2", "models/layouts/llama-tensor.json"},
     {"tests/huggingface/qwen3", "models/layouts/llama-tensor.json"},
+    {"tests/huggingface/mixtral", "models/layouts/llama-expert.json"},
+    {"tests/huggingface/qwen3-moe", "models/layouts/llama-expert-tensor.json"},
 };
 enum { NETWORKS = sizeof networks / sizeof *networks };
 
@@ -490,7 +492,8 @@ START_TEST(what_a_config_cannot_have)
          "partial_rotary_factor is 0.5; only 1 is supported"},
         {llama_config, "\"mlp_bias\": false", "\"partial_rotary_factor\": 0.5",
          "partial_rotary_factor is 0.5"},
-        {llama_config, "\"default\"", "\"llama3\", \"factor\": -1", "factor is -1; it must be a positive number"},
+        {llama_config, "\"default\"", "\"llama3\", \"factor\": -1",
+         "factor is -1; it must be a positive number"},
         {llama_config, "\"default\"", "\"llama3\", \"factor\": 8",
          "original_max_position_embeddings is null; it must be a count"},
         {llama_config, "\"rope_parameters\": {",
@@ -513,7 +516,8 @@ START_TEST(what_a_config_cannot_have)
         {llama_config, "\"num_attention_heads\": 3", "\"num_attention_heads\": 5",
          "num_attention_heads is 5; it must divide hidden_size"},
         {gpt_config, "\"n_head\": 3", "\"n_head\": 5", "n_head is 5; it must divide n_embd"},
-        {llama_config, "\"rope_theta\": 1000.0", "\"rope_theta\": 0", "rope_theta is 0; it must be a positive number"},
+        {llama_config, "\"rope_theta\": 1000.0", "\"rope_theta\": 0",
+         "rope_theta is 0; it must be a positive number"},
         {llama_config, "\"tie_word_embeddings\": false", "\"tie_word_embeddings\": 1",
          "it must be true or false"},
     };
