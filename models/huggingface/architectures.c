@@ -585,14 +585,15 @@ bool iso_hf_architecture_fits(const iso_hf_architecture *other, const iso_hf_arc
     return strcmp(other->builtin, architecture->builtin) == 0 && (!other->has || other->has(settings));
 }
 
-/* The digits at the beginning of a text as a number; returns what follows them, NULL: there are none. */
+/* The digits at the beginning of a text as a number, as it is written here: without zeros before it. Returns what
+ * follows them; NULL: there are none. */
 static const char *read_number(const char *text, int64_t *number)
 {
     char *end;
     if (*text < '0' || *text > '9')
         return NULL;
     *number = strtoll(text, &end, 10);
-    return end;
+    return *text == '0' && end != text + 1 ? NULL : end;
 }
 
 /* Whether a text is the pattern with numbers in the places of '#' and '@'. */
