@@ -159,7 +159,7 @@ static bool llama_experts_fit(const iso_llama_options *o)
         iso_graph_fail(graph, "llama: experts_per_token is %lld; it must be from 1 to experts, %lld",
                        (long long)o->experts_per_token, (long long)o->experts);
     else if (!(o->balance >= 0) || o->balance > 1e6)
-        iso_graph_fail(graph, "llama: balance is %g; it must not be negative", o->balance);
+        iso_graph_fail(graph, "llama: balance is %g; it must be from 0 to 1e6", o->balance);
     else if (o->balance > 0 && o->experts == 0)
         iso_graph_fail(graph, "llama: balance needs experts");
     return iso_graph_error(graph) == ISO_OK;

@@ -20,7 +20,7 @@ static bool experts_numbers_fit(const iso_layer *layer, const iso_mixture_of_exp
         iso_layer_fail(layer, "per_token is %lld; it must be from 1 to %lld, the number of experts",
                        (long long)o->per_token, (long long)o->experts);
     else if (!(o->balance >= 0) || o->balance > 1e6)
-        iso_layer_fail(layer, "balance is %g; it must not be negative", o->balance);
+        iso_layer_fail(layer, "balance is %g; it must be from 0 to 1e6", o->balance);
     else
         return true;
     return false;

@@ -773,7 +773,7 @@ START_TEST(errors_name_the_layer)
     iso_mixture_of_experts(image(), 4, 5, 3);
     check_refused("'mixture_of_experts'", "per_token is 5; it must be from 1 to 4, the number of experts");
     iso_mixture_of_experts(image(), 4, 2, 3, .balance = -1);
-    check_refused("'mixture_of_experts'", "balance is -1; it must not be negative");
+    check_refused("'mixture_of_experts'", "balance is -1; it must be from 0 to 1e6");
     iso_mixture_of_experts(image(), 4, 2, 3, .activation = (iso_experts_activation)9);
     check_refused("experts", "there is no activation 9");
     iso_rotary_embedding(image());
