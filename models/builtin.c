@@ -155,7 +155,7 @@ static const iso_builtin_model models[] = {
                     "context=1024,wavelength=10000,epsilon=1e-5,tied=0,rope_factor=0,rope_low=1,rope_high=4,"
                     "rope_context=8192,window=0,full_layers=0,head_dim=64,qkv_bias=0,output_bias=0,qk_norm=0,"
                     "rope_yarn=0,rope_attention=0,"
-                    "rope_linear=1,recompute=0; AdamW",
+                    "rope_linear=1,experts=0,experts_per_token=2,raw_shares=0,balance=0,recompute=0; AdamW",
      .build = llama,
      .tokens = true,
      .settings = iso_llama_settings,

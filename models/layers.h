@@ -14,6 +14,7 @@
 #include "models/layers/augmentation.h"
 #include "models/layers/conv_lstm.h"
 #include "models/layers/core.h"
+#include "models/layers/experts.h"
 #include "models/layers/merging.h"
 #include "models/layers/normalization.h"
 #include "models/layers/recurrent.h"

@@ -32,6 +32,10 @@ const iso_setting iso_llama_settings[] = {ISO_SETTING(iso_llama_options, COUNT, 
                                           ISO_SETTING(iso_llama_options, FLAG, rope_yarn, 0),
                                           ISO_SETTING(iso_llama_options, REAL, rope_attention, 0),
                                           ISO_SETTING(iso_llama_options, REAL, rope_linear, 1),
+                                          ISO_SETTING(iso_llama_options, COUNT, experts, 0),
+                                          ISO_SETTING(iso_llama_options, COUNT, experts_per_token, 2),
+                                          ISO_SETTING(iso_llama_options, FLAG, raw_shares, 0),
+                                          ISO_SETTING(iso_llama_options, REAL, balance, 0),
                                           ISO_SETTING(iso_llama_options, FLAG, recompute, 0),
                                           {0}};
 
@@ -66,9 +70,47 @@ static iso_tensor *llama_attention(const iso_llama_options *o, int64_t number, i
     return iso_add(x, h);
 }
 
-static iso_tensor *llama_perceptron(const iso_llama_options *o, iso_tensor *x)
+/* The sums over the blocks of what iso_balance_loss takes. */
+typedef struct balance {
+    iso_tensor *chosen, *probability;
+} balance;
+
+static void add_to(iso_tensor **sum, iso_tensor *x)
+{
+    *sum = *sum ? iso_add(*sum, x) : x;
+}
+
+static iso_tensor *llama_experts(const iso_llama_options *o, iso_tensor *h, balance *sums)
+{
+    const iso_initializer initializer = iso_transformer_normal(0.02);
+    balance own = {0};
+    h = iso_mixture_of_experts(
+        h, o->experts, o->experts_per_token, o->hidden, .no_norm = o->raw_shares,
+        .chosen = o->balance > 0 ? &own.chosen : NULL,
+        .probability = o->balance > 0 ? &own.probability : NULL, .router_initializer = initializer,
+        .gate_initializer = initializer, .up_initializer = initializer,
+        .down_initializer = iso_transformer_normal(0.02 / sqrt(2.0 * (double)o->layers)), .name = "experts");
+    if (own.chosen && own.probability) {
+        add_to(&sums->chosen, own.chosen);
+        add_to(&sums->probability, own.probability);
+    }
+    return h;
+}
+
+static void llama_balance(const iso_llama_options *o, const balance *sums)
+{
+    const double layers = (double)o->layers;
+    if (sums->chosen)
+        iso_graph_add_loss(
+            iso_tensor_graph(o->x),
+            iso_affine(iso_balance_loss(sums->chosen, sums->probability), o->balance / (layers * layers), 0));
+}
+
+static iso_tensor *llama_perceptron(const iso_llama_options *o, iso_tensor *x, balance *sums)
 {
     iso_tensor *h = llama_norm(o, x, "norm");
+    if (o->experts > 0)
+        return iso_add(x, llama_experts(o, h, sums));
     iso_tensor *gate = iso_dense(h, o->hidden, .activation = ISO_SILU, .no_bias = true,
                                  .kernel_initializer = iso_transformer_normal(0.02), .name = "gate");
     iso_tensor *up = iso_dense(h, o->hidden, .no_bias = true,
@@ -79,10 +121,10 @@ static iso_tensor *llama_perceptron(const iso_llama_options *o, iso_tensor *x)
     return iso_add(x, h);
 }
 
-static iso_tensor *llama_block(const iso_llama_options *o, int64_t number, iso_tensor *x)
+static iso_tensor *llama_block(const iso_llama_options *o, int64_t number, iso_tensor *x, balance *sums)
 {
     iso_transformer_block_begin(iso_tensor_graph(x), number, o->recompute);
-    iso_tensor *y = llama_perceptron(o, llama_attention(o, number, x));
+    iso_tensor *y = llama_perceptron(o, llama_attention(o, number, x), sums);
     return iso_transformer_block_end(y, o->recompute);
 }
 
@@ -105,6 +147,22 @@ static bool llama_heads_fit(iso_llama_options *o)
         iso_graph_fail(graph, "llama: output_bias needs qkv_bias");
     return iso_graph_error(graph) == ISO_OK &&
            iso_transformer_count_fits(graph, "llama", "head_dim", o->head_dim, ISO_BUILTIN_MOST);
+}
+
+static bool llama_experts_fit(const iso_llama_options *o)
+{
+    iso_graph *graph = iso_tensor_graph(o->x);
+    if (o->experts < 0 || o->experts > ISO_BUILTIN_MOST)
+        iso_graph_fail(graph, "llama: experts is %lld; it must be from 0, for none, to %d",
+                       (long long)o->experts, ISO_BUILTIN_MOST);
+    else if (o->experts > 0 && (o->experts_per_token < 1 || o->experts_per_token > o->experts))
+        iso_graph_fail(graph, "llama: experts_per_token is %lld; it must be from 1 to experts, %lld",
+                       (long long)o->experts_per_token, (long long)o->experts);
+    else if (!(o->balance >= 0) || o->balance > 1e6)
+        iso_graph_fail(graph, "llama: balance is %g; it must be from 0 to 1e6", o->balance);
+    else if (o->balance > 0 && o->experts == 0)
+        iso_graph_fail(graph, "llama: balance needs experts");
+    return iso_graph_error(graph) == ISO_OK;
 }
 
 static bool llama_numbers_fit(iso_llama_options *o)
@@ -131,7 +189,7 @@ static bool llama_numbers_fit(iso_llama_options *o)
                        (long long)o->full_layers);
         return false;
     }
-    return llama_heads_fit(o);
+    return llama_heads_fit(o) && llama_experts_fit(o);
 }
 
 /* Whether x is [batch, t], t being at most `context`; other shapes are refused by the embedding and the attention. */
@@ -173,9 +231,11 @@ iso_tensor *iso_llama_with(const iso_llama_options *options, size_t size)
     iso_graph *graph = iso_tensor_graph(o.x);
     if (!llama_numbers_fit(&o) || !llama_rows_fit(&o))
         return iso_graph_bad_tensor(graph);
+    balance sums = {0};
     iso_tensor *h = llama_embed(&o);
     for (int64_t i = 0; i < o.layers; i++)
-        h = llama_block(&o, i, h);
+        h = llama_block(&o, i, h, &sums);
+    llama_balance(&o, &sums);
     h = llama_logits(&o, llama_norm(&o, h, "norm"));
     iso_graph_set_origin(o.x, h, "llama", &o, sizeof o);
     return h;

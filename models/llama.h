@@ -10,13 +10,14 @@
 extern "C" {
 #endif
 
-/* x: integers [batch, t] below `vocabulary` -> logits [batch, t, vocabulary] of the next tokens, which belong to the
- * graph. With `tied` the table of tokens is also the matrix of the logits. Weights are drawn with a standard
+/* x: integers [batch, t] below `vocabulary` -> logits [batch, t, vocabulary] of the next tokens, which belong to
+ * the graph. With `tied` the table of tokens is also the matrix of the logits. Weights are drawn with a standard
  * deviation of 0.02, and the last product of each block with 0.02 / sqrt(2 layers); biases are 0. Layers:
  * token_embedding, in each block block_0/attention_norm, block_0/attention, block_0/norm, block_0/gate, block_0/up
- * and block_0/down, and at the end norm and, unless tied, logits. The last options make it Mistral, Qwen2 (qkv_bias)
- * or Qwen3 (head_dim, qk_norm). Errors stay in the graph: t above `context`, a width that the heads do not divide
- * where head_dim is 0, heads that kv_heads do not divide, heads with an odd number of features. */
+ * and block_0/down, and at the end norm and, unless tied, logits. The last options make it Mistral, Qwen2
+ * (qkv_bias), Qwen3 (head_dim, qk_norm) or Mixtral and Qwen3-MoE (experts; the layer block_0/experts is then in
+ * the place of gate, up and down). Errors stay in the graph: t above `context`, a width that the heads do not
+ * divide where head_dim is 0, heads that kv_heads do not divide, heads with an odd number of features. */
 typedef struct iso_llama_options {
     char begin_;
     iso_tensor *x;
@@ -43,6 +44,12 @@ typedef struct iso_llama_options {
     bool rope_yarn; /* false; rope_low and rope_high are then YaRN's beta_slow and beta_fast */
     double rope_attention; /* YaRN's attention factor; with rope_yarn 0.1 log(rope_factor) + 1, otherwise 1 */
     double rope_linear;    /* 1; rotary positions are divided by it */
+    int64_t experts; /* Mixtral's: each block has this many perceptrons (iso_mixture_of_experts); 0: one */
+    int64_t experts_per_token; /* 2 */
+    bool
+        raw_shares; /* false; the shares of a token's experts are their probabilities, which do not add up to 1 */
+    double
+        balance; /* 0; this times the load balancing loss of all layers (iso_balance_loss) is added to the loss */
 } iso_llama_options;
 ISO_API iso_tensor *iso_llama_with(const iso_llama_options *options, size_t size);
 #define iso_llama(...) iso_llama_with(ISO_OPTIONS(iso_llama_options, __VA_ARGS__))

@@ -1,5 +1,6 @@
-/* The architectures: for each the keys of config.json and the names of its tensors. The same rows serve to read and
- * to write. Names and their meaning are those of transformers' models/gpt2, llama, mistral, phi3, qwen2 and qwen3. */
+/* The architectures: for each the keys of config.json and the names of its tensors. The same rows serve to read
+ * and to write. Names and their meaning are those of transformers' models/gpt2, llama, mistral, phi3, qwen2,
+ * qwen3, mixtral and qwen3_moe. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 
 #define ROW(name, theirs, inputs, transposed, part, parts)                                                   \
     {                                                                                                        \
-        name, theirs, inputs, transposed, part, parts, false                                                 \
+        name, theirs, inputs, transposed, part, parts, false, false                                          \
     }
 #define VECTOR(name, theirs) ROW(name, theirs, 0, false, 0, 0)
 #define MATRIX(name, theirs, inputs) ROW(name, theirs, inputs, false, 0, 0)
@@ -17,7 +18,11 @@
 #define THIRD(name, theirs, inputs, part) ROW(name, theirs, inputs, false, part, 3)
 #define SLICE(name, theirs, part, parts, heads)                                                              \
     {                                                                                                        \
-        name, theirs, 1, true, part, parts, heads                                                            \
+        name, theirs, 1, true, part, parts, heads, false                                                     \
+    }
+#define EXPERTS(name, theirs)                                                                                \
+    {                                                                                                        \
+        name, theirs, 1, true, 0, 0, false, true                                                             \
     }
 #define SETTING(key, kind, setting, fallback, zero_is_null)                                                  \
     {                                                                                                        \
@@ -115,20 +120,23 @@ static void gpt_write(const iso_builtin_settings *settings, json_t *config)
 
 /* ---- LLaMA and its like: PyTorch's Linear has matrices [outputs, inputs] ---- */
 
+#define LLAMA_ATTENTION                                                                                      \
+    MATRIX("token_embedding/embeddings", "model.embed_tokens.weight", 1),                                    \
+        VECTOR("block_#/attention_norm/scale", "model.layers.#.input_layernorm.weight"),                     \
+        TRANSPOSED("block_#/attention/query/kernel", "model.layers.#.self_attn.q_proj.weight", 1),           \
+        TRANSPOSED("block_#/attention/key/kernel", "model.layers.#.self_attn.k_proj.weight", 1),             \
+        TRANSPOSED("block_#/attention/value/kernel", "model.layers.#.self_attn.v_proj.weight", 1),           \
+        TRANSPOSED("block_#/attention/attention_output/kernel", "model.layers.#.self_attn.o_proj.weight",    \
+                   2),                                                                                       \
+        VECTOR("block_#/attention/query/bias", "model.layers.#.self_attn.q_proj.bias"),                      \
+        VECTOR("block_#/attention/key/bias", "model.layers.#.self_attn.k_proj.bias"),                        \
+        VECTOR("block_#/attention/value/bias", "model.layers.#.self_attn.v_proj.bias"),                      \
+        VECTOR("block_#/attention/attention_output/bias", "model.layers.#.self_attn.o_proj.bias"),           \
+        VECTOR("block_#/attention/query_norm/scale", "model.layers.#.self_attn.q_norm.weight"),              \
+        VECTOR("block_#/attention/key_norm/scale", "model.layers.#.self_attn.k_norm.weight"),                \
+        VECTOR("block_#/norm/scale", "model.layers.#.post_attention_layernorm.weight")
 static const iso_hf_tensor llama_tensors[] = {
-    MATRIX("token_embedding/embeddings", "model.embed_tokens.weight", 1),
-    VECTOR("block_#/attention_norm/scale", "model.layers.#.input_layernorm.weight"),
-    TRANSPOSED("block_#/attention/query/kernel", "model.layers.#.self_attn.q_proj.weight", 1),
-    TRANSPOSED("block_#/attention/key/kernel", "model.layers.#.self_attn.k_proj.weight", 1),
-    TRANSPOSED("block_#/attention/value/kernel", "model.layers.#.self_attn.v_proj.weight", 1),
-    TRANSPOSED("block_#/attention/attention_output/kernel", "model.layers.#.self_attn.o_proj.weight", 2),
-    VECTOR("block_#/attention/query/bias", "model.layers.#.self_attn.q_proj.bias"),
-    VECTOR("block_#/attention/key/bias", "model.layers.#.self_attn.k_proj.bias"),
-    VECTOR("block_#/attention/value/bias", "model.layers.#.self_attn.v_proj.bias"),
-    VECTOR("block_#/attention/attention_output/bias", "model.layers.#.self_attn.o_proj.bias"),
-    VECTOR("block_#/attention/query_norm/scale", "model.layers.#.self_attn.q_norm.weight"),
-    VECTOR("block_#/attention/key_norm/scale", "model.layers.#.self_attn.k_norm.weight"),
-    VECTOR("block_#/norm/scale", "model.layers.#.post_attention_layernorm.weight"),
+    LLAMA_ATTENTION,
     TRANSPOSED("block_#/gate/kernel", "model.layers.#.mlp.gate_proj.weight", 1),
     TRANSPOSED("block_#/up/kernel", "model.layers.#.mlp.up_proj.weight", 1),
     TRANSPOSED("block_#/down/kernel", "model.layers.#.mlp.down_proj.weight", 1),
@@ -136,14 +144,27 @@ static const iso_hf_tensor llama_tensors[] = {
     TRANSPOSED("logits/kernel", "lm_head.weight", 1),
     {0}};
 
+/* Mixtral and Qwen3-MoE differ in the names of their experts. */
+#define EXPERTS_TENSORS(block, gate, up, down)                                                               \
+    LLAMA_ATTENTION, TRANSPOSED("block_#/experts/router", block ".gate.weight", 1),                          \
+        EXPERTS("block_#/experts/gate", block ".experts.@." gate ".weight"),                                 \
+        EXPERTS("block_#/experts/up", block ".experts.@." up ".weight"),                                     \
+        EXPERTS("block_#/experts/down", block ".experts.@." down ".weight"),                                 \
+        VECTOR("norm/scale", "model.norm.weight"), TRANSPOSED("logits/kernel", "lm_head.weight", 1)
+static const iso_hf_tensor mixtral_tensors[] = {
+    EXPERTS_TENSORS("model.layers.#.block_sparse_moe", "w1", "w3", "w2"), {0}};
+static const iso_hf_tensor qwen3_moe_tensors[] = {
+    EXPERTS_TENSORS("model.layers.#.mlp", "gate_proj", "up_proj", "down_proj"), {0}};
+
 /* Frequencies of older versions. */
 static const char *const llama_ignored[] = {"model.layers.#.self_attn.rotary_emb.inv_freq", NULL};
 
-#define LLAMA_KEYS(hidden, epsilon)                                                                          \
+#define LLAMA_KEYS(hidden, epsilon) LLAMA_KEYS_WITH("intermediate_size", hidden, epsilon)
+#define LLAMA_KEYS_WITH(hidden_key, hidden, epsilon)                                                         \
     SETTING("num_hidden_layers", COUNT, "layers", 32, false),                                                \
         SETTING("num_attention_heads", COUNT, "heads", 32, false),                                           \
         SETTING("hidden_size", COUNT, "width", 4096, false),                                                 \
-        SETTING("intermediate_size", COUNT, "hidden", hidden, false),                                        \
+        SETTING(hidden_key, COUNT, "hidden", hidden, false),                                                 \
         SETTING("rms_norm_eps", REAL, "epsilon", epsilon, false),                                            \
         SETTING("tie_word_embeddings", FLAG, "tied", 0, false), FIXED("hidden_act", "\"silu\""),             \
         FIXED("attention_dropout", "0.0")
@@ -164,6 +185,23 @@ static const iso_hf_key qwen3_keys[] = {LLAMA_KEYS(22016, 1e-6),
                                         SETTING("max_position_embeddings", COUNT, "context", 32768, false),
                                         SETTING("attention_bias", FLAG, "qkv_bias", 0, false),
                                         {0}};
+
+static const iso_hf_key mixtral_keys[] = {
+    LLAMA_KEYS(14336, 1e-5),
+    SETTING("max_position_embeddings", COUNT, "context", 131072, false),
+    SETTING("sliding_window", COUNT, "window", 0, true),
+    SETTING("num_local_experts", COUNT, "experts", 8, false),
+    SETTING("num_experts_per_tok", COUNT, "experts_per_token", 2, false),
+    FIXED("router_jitter_noise", "0.0"),
+    {0}};
+static const iso_hf_key qwen3_moe_keys[] = {
+    LLAMA_KEYS_WITH("moe_intermediate_size", 768, 1e-6),
+    SETTING("max_position_embeddings", COUNT, "context", 32768, false),
+    SETTING("attention_bias", FLAG, "qkv_bias", 0, false),
+    SETTING("num_experts_per_tok", COUNT, "experts_per_token", 8, false),
+    FIXED("decoder_sparse_step", "1"),
+    FIXED("mlp_only_layers", "[]"),
+    {0}};
 
 /* What all have in common. head_dim: if the file lacks it; 0: hidden_size / num_attention_heads. */
 static iso_status llama_read_all(const char *file, const json_t *config, int64_t head_dim,
@@ -212,18 +250,28 @@ static void llama_write(const iso_builtin_settings *settings, json_t *config)
     iso_hf_write_rotary(o, config);
 }
 
+static bool is_dense(const iso_llama_options *o)
+{
+    return o->experts == 0;
+}
+
 static bool llama_has(const iso_builtin_settings *settings)
 {
     const iso_llama_options *o = &settings->llama;
-    return iso_hf_has_rotary(o) && o->window == 0 && o->qkv_bias == o->output_bias && !o->qk_norm &&
-           o->width % o->heads == 0;
+    return is_dense(o) && iso_hf_has_rotary(o) && o->window == 0 && o->qkv_bias == o->output_bias &&
+           !o->qk_norm && o->width % o->heads == 0;
+}
+
+static bool has_mistral_attention(const iso_llama_options *o)
+{
+    return iso_hf_has_rotary(o) && !o->qkv_bias && !o->output_bias && !o->qk_norm &&
+           (o->window == 0 || o->full_layers == 0);
 }
 
 static bool mistral_has(const iso_builtin_settings *settings)
 {
     const iso_llama_options *o = &settings->llama;
-    return iso_hf_has_rotary(o) && !o->qkv_bias && !o->output_bias && !o->qk_norm &&
-           (o->window == 0 || o->full_layers == 0);
+    return is_dense(o) && has_mistral_attention(o);
 }
 
 /* ---- Qwen: the first blocks may attend to all positions and the others to a window ---- */
@@ -307,13 +355,100 @@ static void qwen_write(const iso_builtin_settings *settings, json_t *config)
 static bool qwen2_has(const iso_builtin_settings *settings)
 {
     const iso_llama_options *o = &settings->llama;
-    return iso_hf_has_rotary(o) && o->qkv_bias && !o->output_bias && !o->qk_norm;
+    return is_dense(o) && iso_hf_has_rotary(o) && o->qkv_bias && !o->output_bias && !o->qk_norm;
 }
 
 static bool qwen3_has(const iso_builtin_settings *settings)
 {
     const iso_llama_options *o = &settings->llama;
-    return iso_hf_has_rotary(o) && o->qk_norm && o->qkv_bias == o->output_bias;
+    return is_dense(o) && iso_hf_has_rotary(o) && o->qk_norm && o->qkv_bias == o->output_bias;
+}
+
+/* ---- Mixtral and Qwen3-MoE: Mistral and Qwen3 with experts ---- */
+
+/* transformers adds the load balancing loss only to a model that gives out the logits of its routers. */
+static iso_status read_experts(const char *file, const json_t *config, iso_llama_options *o)
+{
+    const json_t *loss = json_object_get(config, "output_router_logits");
+    double balance = 0;
+    if (o->experts_per_token > o->experts)
+        return iso_hf_refuse(file, "num_experts_per_tok", json_object_get(config, "num_experts_per_tok"),
+                             "it must not be greater than the number of experts");
+    if (loss && !json_is_boolean(loss))
+        return iso_hf_refuse(file, "output_router_logits", loss, "it must be true or false");
+    if (!iso_hf_number(config, "router_aux_loss_coef", 0.001, &balance) || balance < 0)
+        return iso_hf_refuse(file, "router_aux_loss_coef", json_object_get(config, "router_aux_loss_coef"),
+                             "it must not be negative");
+    o->balance = json_is_true(loss) ? balance : 0;
+    return ISO_OK;
+}
+
+static void write_experts(const iso_llama_options *o, json_t *config)
+{
+    json_object_set_new(config, "output_router_logits", json_boolean(o->balance > 0));
+    if (o->balance > 0)
+        json_object_set_new(config, "router_aux_loss_coef", json_real(o->balance));
+}
+
+static iso_status mixtral_read(const char *file, const json_t *config, iso_builtin_settings *settings)
+{
+    iso_status status = mistral_read(file, config, settings);
+    return status == ISO_OK ? read_experts(file, config, &settings->llama) : status;
+}
+
+static void mixtral_write(const iso_builtin_settings *settings, json_t *config)
+{
+    llama_write(settings, config);
+    write_experts(&settings->llama, config);
+}
+
+static bool mixtral_has(const iso_builtin_settings *settings)
+{
+    const iso_llama_options *o = &settings->llama;
+    return o->experts > 0 && !o->raw_shares && has_mistral_attention(o);
+}
+
+/* Newer files have num_local_experts, as Mixtral's. The window is that of all layers. */
+static iso_status qwen3_moe_read(const char *file, const json_t *config, iso_builtin_settings *settings)
+{
+    const char *experts = json_object_get(config, "num_experts") ? "num_experts" : "num_local_experts";
+    const json_t *window = json_object_get(config, "use_sliding_window"),
+                 *norm = json_object_get(config, "norm_topk_prob");
+    iso_llama_options *o = &settings->llama;
+    iso_status status;
+    o->qk_norm = true;
+    o->output_bias = o->qkv_bias;
+    if (norm && !json_is_boolean(norm))
+        return iso_hf_refuse(file, "norm_topk_prob", norm, "it must be true or false");
+    if (window && !json_is_boolean(window))
+        return iso_hf_refuse(file, "use_sliding_window", window, "it must be true or false");
+    o->raw_shares = !json_is_true(norm);
+    ISO_TRY(iso_hf_count(file, config, experts, 128, &o->experts));
+    if (json_is_true(window) && !json_is_null(json_object_get(config, "sliding_window")))
+        ISO_TRY(iso_hf_count(file, config, "sliding_window", 4096, &o->window));
+    ISO_TRY(llama_read_all(file, config, 0, o));
+    ISO_TRY(read_experts(file, config, o));
+done:
+    return status;
+}
+
+static void qwen3_moe_write(const iso_builtin_settings *settings, json_t *config)
+{
+    const iso_llama_options *o = &settings->llama;
+    mixtral_write(settings, config);
+    json_object_del(config, "num_local_experts");
+    json_object_set_new(config, "num_experts", json_integer((json_int_t)o->experts));
+    json_object_set_new(config, "norm_topk_prob", json_boolean(!o->raw_shares));
+    json_object_set_new(config, "use_sliding_window", json_boolean(o->window != 0));
+    if (o->window != 0)
+        json_object_set_new(config, "sliding_window", json_integer((json_int_t)o->window));
+}
+
+static bool qwen3_moe_has(const iso_builtin_settings *settings)
+{
+    const iso_llama_options *o = &settings->llama;
+    return o->experts > 0 && iso_hf_has_rotary(o) && o->qk_norm && o->qkv_bias == o->output_bias &&
+           (o->window == 0 || o->full_layers == 0);
 }
 
 /* ---- Phi-3: LLaMA with queries, keys and values in one matrix, and gate and up in one ---- */
@@ -392,9 +527,15 @@ static const iso_hf_architecture qwen3 = {LLAMA_LIKE("qwen3", "Qwen3ForCausalLM"
 static const iso_hf_architecture phi3 = {LLAMA_LIKE("phi3", "Phi3ForCausalLM", phi3_tensors),
                                          .keys = phi3_keys, .read = phi3_read, .write = llama_write,
                                          .has = phi3_has};
+static const iso_hf_architecture mixtral = {LLAMA_LIKE("mixtral", "MixtralForCausalLM", mixtral_tensors),
+                                            .keys = mixtral_keys, .read = mixtral_read,
+                                            .write = mixtral_write, .has = mixtral_has};
+static const iso_hf_architecture qwen3_moe = {
+    LLAMA_LIKE("qwen3_moe", "Qwen3MoeForCausalLM", qwen3_moe_tensors), .keys = qwen3_moe_keys,
+    .read = qwen3_moe_read, .write = qwen3_moe_write, .has = qwen3_moe_has};
 /* For a model without a file the first that has it is taken. */
-const iso_hf_architecture *const iso_hf_architectures[] = {&gpt,   &llama, &mistral, &qwen2,
-                                                           &qwen3, &phi3,  NULL};
+const iso_hf_architecture *const iso_hf_architectures[] = {&gpt,  &llama,   &mistral,   &qwen2, &qwen3,
+                                                           &phi3, &mixtral, &qwen3_moe, NULL};
 
 const iso_hf_architecture *iso_hf_architecture_find(const json_t *config)
 {
@@ -428,8 +569,8 @@ iso_status iso_hf_architecture_of(iso_model *model, const char *use, const iso_h
     if (builtin)
         return iso_error(ISO_INVALID,
                          "'%s': no model of transformers that is supported has this combination of window, "
-                         "full_layers, qkv_bias, output_bias, qk_norm, rope_factor, rope_linear and "
-                         "rope_attention of llama",
+                         "full_layers, qkv_bias, output_bias, qk_norm, rope_factor, rope_linear, "
+                         "rope_attention, experts and raw_shares of llama",
                          use);
     return iso_error(
         ISO_INVALID,
@@ -444,47 +585,91 @@ bool iso_hf_architecture_fits(const iso_hf_architecture *other, const iso_hf_arc
     return strcmp(other->builtin, architecture->builtin) == 0 && (!other->has || other->has(settings));
 }
 
-/* Whether a text is the pattern with a number in the place of '#'. */
-static bool fits(const char *pattern, const char *text, int64_t *block)
+/* The digits at the beginning of a text as a number, as it is written here: without zeros before it. Returns what
+ * follows them; NULL: there are none. */
+static const char *read_number(const char *text, int64_t *number)
 {
-    const char *mark = strchr(pattern, '#');
-    *block = 0;
-    if (!mark)
-        return strcmp(pattern, text) == 0;
-    size_t length = (size_t)(mark - pattern);
-    if (strncmp(pattern, text, length) != 0 || text[length] < '0' || text[length] > '9')
-        return false;
     char *end;
-    *block = strtoll(text + length, &end, 10);
-    return strcmp(end, mark + 1) == 0;
+    if (*text < '0' || *text > '9')
+        return NULL;
+    *number = strtoll(text, &end, 10);
+    return *text == '0' && end != text + 1 ? NULL : end;
+}
+
+/* Whether a text is the pattern with numbers in the places of '#' and '@'. */
+static bool fits(const char *pattern, const char *text, int64_t *block, int64_t *expert)
+{
+    *block = *expert = 0;
+    for (; *pattern; pattern++) {
+        if (*pattern == '#')
+            text = read_number(text, block);
+        else if (*pattern == '@')
+            text = read_number(text, expert);
+        else if (*text++ != *pattern)
+            return false;
+        if (!text)
+            return false;
+    }
+    return *text == '\0';
+}
+
+/* The same for a name that may lack the prefix. */
+static bool fits_name(const iso_hf_architecture *a, const char *pattern, const char *name, int64_t *block,
+                      int64_t *expert)
+{
+    const size_t prefix = strlen(a->prefix);
+    return fits(pattern, name, block, expert) ||
+           (strncmp(pattern, a->prefix, prefix) == 0 && fits(pattern + prefix, name, block, expert));
 }
 
 const iso_hf_tensor *iso_hf_tensor_of(const iso_hf_architecture *a, const char *path, int64_t *block)
 {
+    int64_t expert;
     for (const iso_hf_tensor *t = a->tensors; t->ours; t++)
-        if (fits(t->ours, path, block))
+        if (fits(t->ours, path, block, &expert))
             return t;
     return NULL;
 }
 
-char *iso_hf_name(const char *pattern, int64_t block, char text[ISO_HF_NAME])
+/* Copies a pattern with the numbers in the places of '#' and '@'. */
+static char *fill_in_name(const char *pattern, int64_t block, int64_t expert, char text[ISO_HF_NAME])
 {
-    const char *mark = strchr(pattern, '#');
-    if (mark)
-        snprintf(text, ISO_HF_NAME, "%.*s%lld%s", (int)(mark - pattern), pattern, (long long)block, mark + 1);
-    else
-        snprintf(text, ISO_HF_NAME, "%s", pattern);
+    size_t length = 0;
+    for (; *pattern && length < ISO_HF_NAME; pattern++)
+        if (*pattern == '#' || *pattern == '@')
+            length += (size_t)snprintf(text + length, ISO_HF_NAME - length, "%lld",
+                                       (long long)(*pattern == '#' ? block : expert));
+        else
+            text[length++] = *pattern;
+    text[length < ISO_HF_NAME ? length : ISO_HF_NAME - 1] = '\0';
     return text;
+}
+
+char *iso_hf_name(const iso_hf_tensor *row, int64_t block, int64_t expert, char text[ISO_HF_NAME])
+{
+    return fill_in_name(row->theirs, block, expert, text);
+}
+
+bool iso_hf_is_known(const iso_hf_architecture *a, iso_graph *graph, const char *name)
+{
+    char path[ISO_HF_NAME];
+    int64_t block, expert;
+    for (const iso_hf_tensor *t = a->tensors; t->ours; t++) {
+        if (!fits_name(a, t->theirs, name, &block, &expert))
+            continue;
+        const iso_variable *variable =
+            iso_graph_find_variable(graph, fill_in_name(t->ours, block, expert, path));
+        if (variable && expert < iso_hf_tensor_count(t, iso_variable_shape(variable)))
+            return true;
+    }
+    return false;
 }
 
 bool iso_hf_is_ignored(const iso_hf_architecture *a, const char *name)
 {
-    int64_t block;
-    size_t prefix = strlen(a->prefix);
-    for (int i = 0; a->ignored[i]; i++) {
-        bool has_prefix = strncmp(a->ignored[i], a->prefix, prefix) == 0;
-        if (fits(a->ignored[i], name, &block) || (has_prefix && fits(a->ignored[i] + prefix, name, &block)))
+    int64_t block, expert;
+    for (int i = 0; a->ignored[i]; i++)
+        if (fits_name(a, a->ignored[i], name, &block, &expert))
             return true;
-    }
     return false;
 }

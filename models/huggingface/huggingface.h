@@ -1,4 +1,4 @@
-/* Pretrained GPT-2, LLaMA, Mistral, Qwen and Phi-3 in the form of Hugging Face's transformers: a folder with
+/* Pretrained GPT-2, LLaMA, Mistral, Mixtral, Qwen and Phi-3 in the form of Hugging Face's transformers: a folder with
  * config.json and model.safetensors, or several files that model.safetensors.index.json names.
  * Functions are local unless their comment says otherwise. */
 #ifndef ISO_MODELS_HUGGINGFACE_HUGGINGFACE_H

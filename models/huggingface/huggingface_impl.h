@@ -16,13 +16,15 @@
 
 /* Where a variable is in their files. '#' stands for the number of a block. Their tensor is a vector, or a matrix
  * whose rows are the first `inputs` dimensions of ours and whose columns are the others (transposed: the other way
- * round). */
+ * round). With experts, the first dimension of ours counts experts, of which each has a tensor: '@' stands for its
+ * number, and the rest is said of the other dimensions. */
 typedef struct iso_hf_tensor {
     const char *ours, *theirs;
     int inputs; /* 0: a vector */
     bool transposed;
     int part, parts; /* ours is this one of parts of their outputs, side by side; parts 0: the whole */
     bool heads;      /* the parts are as long as queries, keys and values of llama; otherwise all are equal */
+    bool experts;
 } iso_hf_tensor;
 
 typedef enum iso_hf_kind { ISO_HF_COUNT, ISO_HF_REAL, ISO_HF_FLAG, ISO_HF_FIXED } iso_hf_kind;
@@ -67,9 +69,11 @@ const iso_hf_architecture *iso_hf_architecture_find(const json_t *config);
 /* The row of a variable and the number of its block (0 if it is in none). NULL: there is none. */
 const iso_hf_tensor *iso_hf_tensor_of(const iso_hf_architecture *architecture, const char *path,
                                       int64_t *block);
-/* Writes a name with the number in the place of '#'. */
+/* Writes the name of a tensor, with the numbers in the places of '#' and '@'. */
 enum { ISO_HF_NAME = 200 };
-char *iso_hf_name(const char *pattern, int64_t block, char text[ISO_HF_NAME]);
+char *iso_hf_name(const iso_hf_tensor *row, int64_t block, int64_t expert, char text[ISO_HF_NAME]);
+/* Whether a name, perhaps without the prefix, is that of a tensor of one of the graph's variables. */
+bool iso_hf_is_known(const iso_hf_architecture *architecture, iso_graph *graph, const char *name);
 /* Whether a tensor of a file holds nothing that is trained. */
 bool iso_hf_is_ignored(const iso_hf_architecture *architecture, const char *name);
 
@@ -113,12 +117,18 @@ iso_status iso_hf_read_text(const char *path, size_t most, char **text, size_t *
 
 /* ---- elements (placement.c) ---- */
 
-/* The shape of their tensor for a variable of this shape, of a model of these settings. */
-iso_shape iso_hf_shape(const iso_hf_tensor *row, const iso_builtin_settings *settings, const iso_shape *ours);
-/* Reads a shard's elements from their tensor, which has this shape. */
+/* How many tensors a variable of this shape has in their files, and the part of a shard that is in one of them. Its
+ * `count` may be 0. */
+int64_t iso_hf_tensor_count(const iso_hf_tensor *row, const iso_shape *ours);
+iso_state_shard iso_hf_part(const iso_hf_tensor *row, const iso_state_shard *shard, int64_t tensor);
+/* The shape of their tensors for a variable of this shape, of a model of these settings. */
+iso_shape iso_hf_shape(const iso_hf_tensor *row, const iso_builtin_settings *settings,
+                       const iso_shape *variable);
+/* Reads the elements of iso_hf_part from their tensor, which has this shape. */
 iso_status iso_hf_read_shard(const iso_hf_tensor *row, const iso_builtin_settings *settings,
                              iso_saved_file *file, int tensor, const iso_state_shard *shard);
-/* Passes a shard's elements to `write`, in parts that are contiguous in their tensor: `begin` counts its elements. */
+/* Passes the elements of iso_hf_part to `write`, in parts that are contiguous in their tensor: `begin` counts its
+ * elements. */
 iso_status iso_hf_write_shard(const iso_hf_tensor *row, const iso_builtin_settings *settings,
                               const iso_state_shard *shard,
                               iso_status (*write)(void *user, int64_t begin, int64_t count, const void *data),

@@ -25,17 +25,13 @@ static const iso_saved_tensor *find(const loading *l, const char *name, iso_save
     return found < 0 ? NULL : iso_saved_file_tensor(*file, found);
 }
 
-static iso_status check_variable(const loading *l, const iso_variable *variable)
+static iso_status check_tensor(const loading *l, const iso_hf_tensor *row, const iso_variable *variable,
+                               const char *name)
 {
-    char name[ISO_HF_NAME], have[160], want[160];
-    int64_t block;
+    char have[160], want[160];
     iso_saved_file *file = NULL;
     const char *path = iso_variable_path(variable);
-    const iso_hf_tensor *row = iso_hf_tensor_of(l->architecture, path, &block);
-    if (!row)
-        return iso_error(ISO_INVALID, "'%s': a %s of Hugging Face has no '%s'", l->path,
-                         l->architecture->type, path);
-    const iso_saved_tensor *theirs = find(l, iso_hf_name(row->theirs, block, name), &file);
+    const iso_saved_tensor *theirs = find(l, name, &file);
     if (!theirs)
         return iso_error(ISO_INVALID, "'%s' has no tensor '%s', where '%s' of the model would be", l->path,
                          name, path);
@@ -47,24 +43,20 @@ static iso_status check_variable(const loading *l, const iso_variable *variable)
                      iso_shape_text(&shape, want, sizeof want));
 }
 
-/* Whether the name of a tensor of a file is that of a variable of the model: a row has it, and check_variable has
- * found it there for a block that the model has. */
-static bool is_known(const loading *l, iso_graph *graph, const char *name)
+static iso_status check_variable(const loading *l, const iso_variable *variable)
 {
-    char theirs[ISO_HF_NAME];
+    char name[ISO_HF_NAME];
     int64_t block;
-    size_t prefix = strlen(l->architecture->prefix);
-    for (int i = 0; i < iso_graph_variable_count(graph); i++) {
-        const iso_hf_tensor *row =
-            iso_hf_tensor_of(l->architecture, iso_variable_path(iso_graph_variable(graph, i)), &block);
-        if (!row)
-            continue;
-        iso_hf_name(row->theirs, block, theirs);
-        if (strcmp(theirs, name) == 0 ||
-            (strncmp(theirs, l->architecture->prefix, prefix) == 0 && strcmp(theirs + prefix, name) == 0))
-            return true;
-    }
-    return false;
+    iso_status status = ISO_OK;
+    const char *path = iso_variable_path(variable);
+    const iso_hf_tensor *row = iso_hf_tensor_of(l->architecture, path, &block);
+    if (!row)
+        return iso_error(ISO_INVALID, "'%s': a %s of Hugging Face has no '%s'", l->path,
+                         l->architecture->type, path);
+    const int64_t count = iso_hf_tensor_count(row, iso_variable_shape(variable));
+    for (int64_t i = 0; i < count && status == ISO_OK; i++)
+        status = check_tensor(l, row, variable, iso_hf_name(row, block, i, name));
+    return status;
 }
 
 /* A model with one table for tokens and logits may have a copy of it in its file. Another matrix would be lost. */
@@ -100,7 +92,7 @@ static iso_status check_file(const loading *l, iso_graph *graph, iso_saved_file 
 {
     for (int i = 0; i < iso_saved_file_tensors(file); i++) {
         const char *name = iso_saved_file_tensor(file, i)->h5_path + 1;
-        if (iso_hf_is_ignored(l->architecture, name) || is_known(l, graph, name))
+        if (iso_hf_is_ignored(l->architecture, name) || iso_hf_is_known(l->architecture, graph, name))
             continue;
         iso_status status = ISO_OK;
         if (strcmp(name, ISO_HF_COPY) != 0)
@@ -140,7 +132,7 @@ static void choose_by_names(loading *l)
         if (!iso_hf_architecture_fits(a, first, &l->settings))
             continue;
         const iso_hf_tensor *row = iso_hf_tensor_of(a, kernel, &block);
-        if (iso_hf_files_find(&l->files, a->prefix, iso_hf_name(row->theirs, block, name), &file) >= 0) {
+        if (iso_hf_files_find(&l->files, a->prefix, iso_hf_name(row, block, 0, name), &file) >= 0) {
             l->architecture = a;
             return;
         }
@@ -154,11 +146,19 @@ static iso_status read_part(void *user, const iso_state_shard *shard)
     const loading *l = user;
     char name[ISO_HF_NAME];
     int64_t block;
-    iso_saved_file *file = NULL;
+    iso_status status = ISO_OK;
     const iso_hf_tensor *row = iso_hf_tensor_of(l->architecture, shard->path, &block);
-    int tensor =
-        iso_hf_files_find(&l->files, l->architecture->prefix, iso_hf_name(row->theirs, block, name), &file);
-    return iso_hf_read_shard(row, &l->settings, file, tensor, shard);
+    const int64_t count = iso_hf_tensor_count(row, &shard->shape);
+    for (int64_t i = 0; i < count && status == ISO_OK; i++) {
+        const iso_state_shard part = iso_hf_part(row, shard, i);
+        iso_saved_file *file = NULL;
+        if (part.count == 0)
+            continue;
+        const int tensor =
+            iso_hf_files_find(&l->files, l->architecture->prefix, iso_hf_name(row, block, i, name), &file);
+        status = iso_hf_read_shard(row, &l->settings, file, tensor, &part);
+    }
+    return status;
 }
 
 iso_status iso_pretrained_load_weights(iso_model *model, const char *path)

@@ -78,8 +78,48 @@ static slice slice_of(const iso_hf_tensor *row, const iso_builtin_settings *sett
     return (slice){unit * before, unit * all};
 }
 
-iso_shape iso_hf_shape(const iso_hf_tensor *row, const iso_builtin_settings *settings, const iso_shape *ours)
+int64_t iso_hf_tensor_count(const iso_hf_tensor *row, const iso_shape *ours)
 {
+    return row->experts ? ours->dim[0] : 1;
+}
+
+/* The shape of an expert's part. */
+static iso_shape without_experts(const iso_hf_tensor *row, const iso_shape *ours)
+{
+    iso_shape shape = *ours;
+    if (row->experts)
+        memmove(shape.dim, shape.dim + 1, (size_t)--shape.rank * sizeof *shape.dim);
+    return shape;
+}
+
+iso_state_shard iso_hf_part(const iso_hf_tensor *row, const iso_state_shard *shard, int64_t tensor)
+{
+    iso_state_shard part = *shard;
+    if (!row->experts)
+        return part;
+    const iso_box *box = &shard->box;
+    int64_t size = 1;
+    part.shape = without_experts(row, &shard->shape);
+    part.box.rank = part.shape.rank;
+    for (int d = 0; d < part.box.rank; d++) {
+        part.box.offset[d] = box->offset[d + 1];
+        size *= part.box.extent[d] = box->extent[d + 1];
+    }
+    const int64_t first = (tensor - box->offset[0]) * size, end = shard->begin + shard->count;
+    const int64_t from = first > shard->begin ? first : shard->begin;
+    const int64_t to = first + size < end ? first + size : end;
+    const bool within = tensor >= box->offset[0] && tensor < box->offset[0] + box->extent[0];
+    part.count = within && from < to ? to - from : 0;
+    part.begin = part.count ? from - first : 0;
+    if (part.count)
+        part.data = (char *)shard->data + (size_t)(from - shard->begin) * iso_dtype_size(shard->dtype);
+    return part;
+}
+
+iso_shape iso_hf_shape(const iso_hf_tensor *row, const iso_builtin_settings *settings,
+                       const iso_shape *variable)
+{
+    const iso_shape one = without_experts(row, variable), *ours = &one;
     const int64_t outer = product(ours, 0, row->inputs),
                   inner = slice_of(row, settings, product(ours, row->inputs, ours->rank)).total;
     if (row->inputs == 0)
@@ -97,7 +137,9 @@ static void find_outer(const iso_state_shard *shard, int64_t inner, int64_t *fir
 static iso_status find_placement(const iso_hf_tensor *row, const iso_builtin_settings *settings,
                                  const iso_state_shard *shard, placement *p)
 {
-    const iso_shape theirs = iso_hf_shape(row, settings, &shard->shape);
+    iso_hf_tensor matrix = *row; /* the shard is of one expert */
+    matrix.experts = false;
+    const iso_shape theirs = iso_hf_shape(&matrix, settings, &shard->shape);
     const slice outputs = slice_of(row, settings, product(&shard->shape, row->inputs, shard->shape.rank));
     const side outer = side_of(shard, 0, row->inputs), inner = side_of(shard, row->inputs, shard->shape.rank);
     *p = (placement){.shard = shard,

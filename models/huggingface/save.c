@@ -54,22 +54,18 @@ static int find(const saving *s, const char *name)
 }
 
 /* The tensor's name of a row after a '/'. */
-static const char *name_of(const iso_hf_tensor *row, int64_t block, char text[ISO_HF_NAME + 1])
+static const char *name_of(const iso_hf_tensor *row, int64_t block, int64_t expert,
+                           char text[ISO_HF_NAME + 1])
 {
     text[0] = '/';
-    iso_hf_name(row->theirs, block, text + 1);
+    iso_hf_name(row, block, expert, text + 1);
     return text;
 }
 
-static iso_status add_tensor(saving *s, const iso_variable *variable)
+static iso_status add_tensor(saving *s, const iso_hf_tensor *row, const iso_variable *variable,
+                             const char *name)
 {
-    char name[ISO_HF_NAME + 1];
-    int64_t block;
-    const char *path = iso_variable_path(variable);
-    const iso_hf_tensor *row = iso_hf_tensor_of(s->architecture, path, &block);
-    if (!row)
-        return iso_error(ISO_INVALID, "a %s of Hugging Face has no '%s'", s->architecture->type, path);
-    if (find(s, name_of(row, block, name)) >= 0)
+    if (find(s, name) >= 0)
         return ISO_OK;
     s->dtype = iso_variable_dtype(variable);
     iso_saved_tensor tensor = {.h5_path = iso_strdup(name),
@@ -78,13 +74,28 @@ static iso_status add_tensor(saving *s, const iso_variable *variable)
     return tensor.h5_path ? iso_list_add(s->tensors, s->count, tensor, "tensors") : iso_no_memory("a name");
 }
 
+static iso_status add_variable(saving *s, const iso_variable *variable)
+{
+    char name[ISO_HF_NAME + 1];
+    int64_t block;
+    iso_status status = ISO_OK;
+    const char *path = iso_variable_path(variable);
+    const iso_hf_tensor *row = iso_hf_tensor_of(s->architecture, path, &block);
+    if (!row)
+        return iso_error(ISO_INVALID, "a %s of Hugging Face has no '%s'", s->architecture->type, path);
+    const int64_t count = iso_hf_tensor_count(row, iso_variable_shape(variable));
+    for (int64_t i = 0; i < count && status == ISO_OK; i++)
+        status = add_tensor(s, row, variable, name_of(row, block, i, name));
+    return status;
+}
+
 static iso_status list_tensors(iso_model *model, saving *s)
 {
     iso_graph *graph = iso_model_graph(model);
     iso_status status = ISO_OK;
     for (int i = 0; i < iso_graph_variable_count(graph); i++)
         if (!iso_path_below_optimizer(iso_variable_path(iso_graph_variable(graph, i))))
-            ISO_TRY(add_tensor(s, iso_graph_variable(graph, i)));
+            ISO_TRY(add_variable(s, iso_graph_variable(graph, i)));
 done:
     return status;
 }
@@ -191,15 +202,23 @@ static iso_status write_part(void *user, const iso_state_shard *shard)
     const saving *s = user;
     char name[ISO_HF_NAME + 1];
     int64_t block;
-    int file = 0;
+    iso_status status = ISO_OK;
     if (!shard->writer)
         return ISO_OK;
     const iso_hf_tensor *row = iso_hf_tensor_of(s->architecture, shard->path, &block);
-    const int tensor = find(s, name_of(row, block, name));
-    while (tensor >= s->first[file + 1])
-        file++;
-    target to = {s->file[file], tensor - s->first[file]};
-    return iso_hf_write_shard(row, &s->settings, shard, write_range, &to);
+    const int64_t count = iso_hf_tensor_count(row, &shard->shape);
+    for (int64_t i = 0; i < count && status == ISO_OK; i++) {
+        const iso_state_shard part = iso_hf_part(row, shard, i);
+        int file = 0;
+        if (part.count == 0)
+            continue;
+        const int tensor = find(s, name_of(row, block, i, name));
+        while (tensor >= s->first[file + 1])
+            file++;
+        target to = {s->file[file], tensor - s->first[file]};
+        status = iso_hf_write_shard(row, &s->settings, &part, write_range, &to);
+    }
+    return status;
 }
 
 static iso_status sync_files(const saving *s)

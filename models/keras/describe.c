@@ -409,9 +409,21 @@ static iso_status check_strides(const char *layer, const char *type, const json_
     return ISO_OK;
 }
 
+static iso_status check_class(const char *layer, const char *type)
+{
+    return strcmp(type, "MixtureOfExperts") == 0
+               ? iso_error(ISO_INVALID,
+                           "layer '%s' is a mixture of experts, which Keras does not have; Keras's files "
+                           "cannot hold it",
+                           layer)
+               : ISO_OK;
+}
+
 static iso_status check_config(const char *layer, const char *type, const json_t *config)
 {
-    iso_status status = check_activation(layer, config);
+    iso_status status = check_class(layer, type);
+    if (status == ISO_OK)
+        status = check_activation(layer, config);
     if (status == ISO_OK)
         status = check_attention(layer, type, config);
     return status == ISO_OK ? check_strides(layer, type, config) : status;

@@ -12,7 +12,7 @@ enum {
 
     /* ops */
     ISO_MAX_INPUTS = 16,
-    ISO_MAX_OUTPUTS = 4,
+    ISO_MAX_OUTPUTS = 5,
     ISO_MAX_FACTORS = 16, /* of a sharding rule */
 
     /* graphs */

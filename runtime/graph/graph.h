@@ -295,6 +295,10 @@ ISO_API iso_tensor *iso_argmax(iso_tensor *x, int axis);
 /* true if a row's target is among the k largest of its predictions, as tf.math.in_top_k: [rows...,
  * classes], [rows...] -> [rows...] ISO_BOOL */
 ISO_API iso_tensor *iso_in_top_k(iso_tensor *predictions, iso_tensor *targets, int k);
+/* x: [batch, ..., classes] -> the k largest elements of each row, largest first: [batch, ..., k]; *index (may be
+ * NULL) becomes their indices, ISO_I32 of this shape. Of equals the first one comes first; NaN is larger than any
+ * number. */
+ISO_API iso_tensor *iso_top_k(iso_tensor *x, int k, iso_tensor **index);
 
 /* ---- shapes ---- */
 /* dim -1 (at most one, in addition to ISO_BATCH): the remaining elements. The batch dimension stays first. */
@@ -389,6 +393,25 @@ typedef struct iso_attention_form {
  * key'). A query that attends to no key weighs all keys alike, unless zero_masked. */
 ISO_API iso_tensor *iso_attention_op(iso_tensor *query, iso_tensor *key, iso_tensor *value, iso_tensor *mask,
                                      const iso_attention_form *form);
+typedef enum iso_experts_activation {
+    ISO_EXPERTS_SILU = 0,
+    ISO_EXPERTS_GELU,
+    ISO_EXPERTS_GELU_TANH, /* gelu by tanh */
+    ISO_EXPERTS_RELU,
+} iso_experts_activation;
+typedef struct iso_experts_form {
+    iso_tensor *gate; /* [experts, d, hidden]; NULL: none */
+    iso_tensor *up;   /* [experts, d, hidden] */
+    iso_tensor *down; /* [experts, hidden, d] */
+    iso_experts_activation activation;
+} iso_experts_form;
+/* Experts: perceptrons of which each row takes k. x: [batch, ..., d], choice: indices of experts [batch, ..., k],
+ * share: [batch, ..., k] -> [batch, ..., d], the sum over the k choices of share * (activation(x gate) * (x up))
+ * down, with the kernels of the chosen expert; without a gate, of share * activation(x up) down. No choice is
+ * dropped. A choice that is not an integer in 0 .. experts - 1 is an error of the step. All but choice have one
+ * type. */
+ISO_API iso_tensor *iso_experts_op(iso_tensor *x, iso_tensor *choice, iso_tensor *share,
+                                   const iso_experts_form *form);
 /* A recurrence over time: the state of a step depends on that of the step before. */
 typedef enum iso_cell {
     ISO_CELL_LSTM, /* Hochreiter and Schmidhuber 1997, with Gers, Schmidhuber and Cummins's forget gate: 4 gates */

@@ -28,6 +28,7 @@ POINTERS = {
     "iso_pool_geometry *": "&f->pool",
     "iso_unfold_geometry *": "&f->unfold",
     "iso_attention_form *": "&f->attention",
+    "iso_experts_form *": "&f->experts",
     "iso_rotary_stretch *": "&f->stretch",
     "iso_weight_constraint *": "&f->constraint",
     "iso_recurrence_form *": "&f->recurrence",
@@ -142,7 +143,7 @@ SPECIAL = {
 }
 # Parameters that may be NULL, as the headers say; the call is made and must not crash.
 MAY_BE_NULL = {
-    ("iso_attention_op", "mask"), ("iso_metric_result", "settings"),
+    ("iso_top_k", "index"), ("iso_attention_op", "mask"), ("iso_metric_result", "settings"),
     ("iso_recurrence_op", "bias"), ("iso_recurrence_op", "h0"), ("iso_recurrence_op", "c0"), ("iso_recurrence_op", "mask"), ("iso_recurrence_op", "c"),
     ("iso_graph_check_replicas", "compared"), ("iso_set_warning_handler", "take"), ("iso_set_warning_handler", "user"),
     ("iso_set_failure_handler", "take"), ("iso_set_failure_handler", "user"),

@@ -81,6 +81,7 @@ typedef struct fixture {
     iso_layer_row rows[1];
     iso_conv_geometry conv;
     iso_attention_form attention;
+    iso_experts_form experts;
     iso_rotary_stretch stretch;
     iso_weight_constraint constraint;
     iso_recurrence_form recurrence;
@@ -155,6 +156,7 @@ static void new_graph(void)
     f.x = iso_input(f.graph, "x", ISO_F32, f.shape);
     f.y = iso_relu(f.x);
     f.tensors[0] = f.x;
+    f.experts = (iso_experts_form){.up = f.tensors[0], .down = f.tensors[0]};
     f.tensors[1] = f.y;
     f.variable = iso_variable_create(f.graph, "w", ISO_F32, f.shape, (iso_initializer){0}, true);
     f.update = iso_assign(f.variable, iso_variable_value(f.variable));

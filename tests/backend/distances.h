@@ -20,7 +20,7 @@ static const distance distances[] = {
     {"negate abs sign square relu clipped_relu add subtract multiply maximum minimum equal not_equal less "
      "less_equal greater greater_equal logical_and logical_or logical_not where cast stop_gradient transpose "
      "flip slice pad concat broadcast_to one_hot band reduce_max reduce_min argmax in_top_k class_first "
-     "class_above class_pick embedding dropout max_pool2d unfold",
+     "class_above class_pick embedding dropout max_pool2d unfold top_k",
      "the optimizers with their rates, sums between slots", "0", "0", false},
     {"divide scale_by_count", "", "2e-7", "0", false},
     {"exp log sqrt rsqrt tanh sigmoid elu silu softplus leaky_relu moments_finish moments_finish_grad", "",
@@ -43,6 +43,8 @@ static const distance distances[] = {
      true},
     {"reduce_sum batch_moments", "", "0", "2e-6", false},
     {"attention attention_grad recurrence recurrence_grad", "", "1e-5", "5e-6", false},
+    {"experts experts_grad", "", "0", "1e-5", false},
+    {"top_k_grad", "", "1e-6", "1e-6", false},
     {"matmul conv2d conv2d_grad_input conv2d_grad_kernel batch_norm_grad_sums embedding_grad "
      "embedding_grad_add",
      "", "0", "1e-5", false},

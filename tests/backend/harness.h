@@ -57,12 +57,13 @@ typedef struct trial {
         iso_one_hot_attrs one_hot;
         iso_band_attrs band;
         iso_rotary_attrs rotary;
+        iso_experts_attrs experts;
         iso_unfold_attrs unfold;
         iso_recurrence_attrs recurrence;
         iso_upsample_attrs upsample;
         iso_moments_attrs moments;
     } attrs;
-    iso_array in[MOST_ARRAYS], out[4];
+    iso_array in[MOST_ARRAYS], out[ISO_MAX_OUTPUTS];
     int inputs, outputs;
     double low[MOST_ARRAYS], high[MOST_ARRAYS]; /* values of the inputs; integers: low included, high not */
     uint32_t whole;                             /* bit i: input i has whole numbers */
@@ -151,8 +152,8 @@ static inline void fill(const iso_array *array, bool whole, double low, double h
 
 /* ---- running ---- */
 typedef struct result {
-    iso_array out[4];
-    void *owner[4];
+    iso_array out[ISO_MAX_OUTPUTS];
+    void *owner[ISO_MAX_OUTPUTS];
     const char *kernel;
     bool in_place;
 } result;

@@ -94,7 +94,7 @@ static void check_scratch(const iso_kernel *kernel, void *memory, size_t bytes)
 /* A call with arrays on the device. */
 typedef struct device_call {
     iso_kernel_call call;
-    iso_array in[MOST_ARRAYS], out[4];
+    iso_array in[MOST_ARRAYS], out[ISO_MAX_OUTPUTS];
     size_t scratch;
 } device_call;
 

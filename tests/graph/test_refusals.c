@@ -157,6 +157,15 @@ START_TEST(products_and_reductions)
     SAYS(iso_argmax(o.rows, -3), "axis -3");
     SAYS(iso_in_top_k(o.rows, o.rows, 2), "in_top_k", "[batch, 784]");
     SAYS(iso_in_top_k(o.rows, iso_argmax(o.rows, 1), 0), "in_top_k", "k is 0");
+    SAYS(iso_top_k(o.rows, 0, NULL), "top_k", "k is 0; it must be from 1 to 784");
+    SAYS(iso_top_k(o.rows, 785, NULL), "top_k", "k is 785");
+    SAYS(iso_experts_op(o.rows, iso_argmax(o.rows, 1), o.rows,
+                        &(iso_experts_form){.up = o.rows, .down = o.rows}),
+         "experts", "takes x [batch, ..., d], indices [batch, ..., k]");
+    iso_tensor *best;
+    SAYS((iso_top_k(o.rows, 2, &best), iso_experts_op(o.rows, best, iso_cast(best, ISO_F32),
+                                                      &(iso_experts_form){.up = o.rows, .down = o.rows})),
+         "experts", "takes kernels [experts, d, hidden]");
 }
 END_TEST
 

@@ -13,7 +13,7 @@
 #include "tests/support/samples.h"
 
 /* ---- small graphs over given values ---- */
-enum { MOST = 4 };
+enum { MOST = 5 };
 typedef struct bench {
     iso_graph *graph;
     iso_tensor *x[MOST];
@@ -323,6 +323,36 @@ START_TEST(places_of_the_largest)
 }
 END_TEST
 
+/* Of equals the first comes first; NaN comes before all numbers. */
+START_TEST(largest_of_rows)
+{
+    iso_tensor *index;
+    bench b = bench_begin();
+    iso_tensor *x = given(&b, ISO_F32, ISO_SHAPE(ISO_BATCH, 4),
+                          VALUES(2, 5, 5, 3, -1, -INFINITY, -1, -1, 0, NAN, INFINITY, NAN));
+    iso_top_k(x, 3, &index);
+    expect(&b, index, ISO_I32, ISO_SHAPE(ISO_BATCH, 3), 3, VALUES(1, 2, 3, 0, 2, 3, 1, 3, 2));
+    b = bench_begin();
+    x = given(&b, ISO_F32, ISO_SHAPE(ISO_BATCH, 3), VALUES(2, 5, 3, -1, 0, -INFINITY));
+    expect(&b, iso_top_k(x, 3, NULL), ISO_F32, ISO_SHAPE(ISO_BATCH, 3), 2, VALUES(5, 3, 2, 0, -1, -INFINITY));
+}
+END_TEST
+
+/* Two experts of one hidden feature: x up is 2 x0 + x1 or -x1; relu; down gives (1, 3) or (10, 20) of it. */
+START_TEST(experts_of_rows)
+{
+    bench b = bench_begin();
+    iso_tensor *x = given(&b, ISO_F32, ISO_SHAPE(ISO_BATCH, 2), VALUES(1, 2, 3, -1, 5, 7)),
+               *choice = given(&b, ISO_I32, ISO_SHAPE(ISO_BATCH, 2), VALUES(0, 1, 1, 0, 0, 0)),
+               *share = given(&b, ISO_F32, ISO_SHAPE(ISO_BATCH, 2), VALUES(1, 2, 0.5, 0.25, 1, -1)),
+               *up = given(&b, ISO_F32, ISO_SHAPE(2, 2, 1), VALUES(2, 1, 0, -1)),
+               *down = given(&b, ISO_F32, ISO_SHAPE(2, 1, 2), VALUES(1, 3, 10, 20));
+    const iso_experts_form form = {.up = up, .down = down, .activation = ISO_EXPERTS_RELU};
+    expect(&b, iso_experts_op(x, choice, share, &form), ISO_F32, ISO_SHAPE(ISO_BATCH, 2), 3,
+           VALUES(4, 12, 6.25, 13.75, 0, 0));
+}
+END_TEST
+
 /* Extremes over no rows are what changes no other slot's. */
 START_TEST(no_rows)
 {
@@ -453,5 +483,6 @@ int main(void)
 {
     return RUN_TESTS("values", 60, functions, functions_at_the_ends, broadcasting, pairs,
                      comparisons_of_types, logic, casts, reductions, sums_are_gathered_in_float64,
-                     places_of_the_largest, no_rows, shapes, products, float32_is_near_float64);
+                     places_of_the_largest, largest_of_rows, experts_of_rows, no_rows, shapes, products,
+                     float32_is_near_float64);
 }

@@ -47,6 +47,14 @@ MODELS = {
         **LLAMA, head_dim=6, attention_bias=True, rope_parameters={"rope_type": "linear", "rope_theta": 100.0, "factor": 3.0})),
         torch.float32, "1GB"),
 }
+# Mixtures of experts. Their seeds follow those of the others.
+EXPERTS = {
+    "mixtral": (lambda: transformers.MixtralForCausalLM(transformers.MixtralConfig(
+        **LLAMA, num_local_experts=5, num_experts_per_tok=2, output_router_logits=True, router_aux_loss_coef=0.1)), torch.float32, "20KB"),
+    "qwen3-moe": (lambda: transformers.Qwen3MoeForCausalLM(transformers.Qwen3MoeConfig(**{
+        **LLAMA, "intermediate_size": 30}, head_dim=6, moe_intermediate_size=9, num_experts=4, num_experts_per_tok=3, norm_topk_prob=False)),
+        torch.bfloat16, "1GB"),
+}
 
 
 def tokens():
@@ -64,7 +72,7 @@ def digest(values):
 
 
 def save(name, seed):
-    make, dtype, size = MODELS[name]
+    make, dtype, size = {**MODELS, **EXPERTS}[name]
     torch.manual_seed(seed)
     net = make()
     for p in net.parameters():
@@ -76,14 +84,19 @@ def save(name, seed):
 
 
 def compute(name, file):
-    net = transformers.AutoModelForCausalLM.from_pretrained(HERE / name, dtype=torch.float64).eval()
+    if name in EXPERTS:  # routers and their loss in float64 too
+        torch.Tensor.float = torch.Tensor.double
+    net = transformers.AutoModelForCausalLM.from_pretrained(HERE / name, dtype=torch.float64, experts_implementation="eager").eval()
     text, losses = tokens(), []
     rows = text[:BATCH * CONTEXT].reshape(BATCH, CONTEXT)
     first = net(rows).logits
     for step in range(STEPS):
         begin = step * BATCH * CONTEXT
         x, y = (text[begin + i:begin + i + BATCH * CONTEXT].reshape(BATCH, CONTEXT) for i in (0, 1))
-        loss = torch.nn.functional.cross_entropy(net(x).logits.reshape(-1, VOCABULARY), y.reshape(-1))
+        output = net(x)
+        loss = torch.nn.functional.cross_entropy(output.logits.reshape(-1, VOCABULARY), y.reshape(-1))
+        if getattr(output, "aux_loss", None) is not None:
+            loss = loss + net.config.router_aux_loss_coef * output.aux_loss
         net.zero_grad()
         loss.backward()
         with torch.no_grad():
@@ -95,6 +108,6 @@ def compute(name, file):
 
 if __name__ == "__main__":
     with open(HERE / "expected.txt", "w") as file:
-        for seed, name in enumerate(sorted(MODELS)):
+        for seed, name in enumerate([*sorted(MODELS), *sorted(EXPERTS)]):
             save(name, seed)
             compute(name, file)

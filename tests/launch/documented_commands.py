@@ -102,7 +102,7 @@ def prepare_data(data):
 def prepare(folder):
     """What the pages take as given beside it: models of Keras and Hugging Face with their rows."""
     generator = np.random.default_rng(3)
-    for name in ("tests", "launch", "docs", "build"):
+    for name in ("tests", "launch", "docs", "build", "models"):
         os.symlink(f"{ROOT}/{name}", f"{folder}/{name}")
     with open(f"{folder}/book.txt", "w", encoding="utf-8") as file:
         file.write("It was the best of times, it was the worst of times. " * 200)

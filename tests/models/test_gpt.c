@@ -522,6 +522,11 @@ START_TEST(models_that_cannot_be)
                    "a head has 5 features, head_dim; it must be an even");
     check_no_llama(8, (iso_llama_options){.head_dim = -2}, "head_dim is -2; it must be from 1 to 1048576");
     check_no_llama(8, (iso_llama_options){.output_bias = true}, "output_bias needs qkv_bias");
+    check_no_llama(8, (iso_llama_options){.experts = -1}, "experts is -1; it must be from 0, for none");
+    check_no_llama(8, (iso_llama_options){.experts = 4, .experts_per_token = 5},
+                   "experts_per_token is 5; it must be from 1 to experts, 4");
+    check_no_llama(8, (iso_llama_options){.balance = 0.1}, "balance needs experts");
+    check_no_llama(8, (iso_llama_options){.experts = 4, .balance = -1}, "balance is -1");
     check_no_llama(8, (iso_llama_options){.full_layers = -1}, "full_layers is -1; it must not be negative");
     check_no_llama(8, (iso_llama_options){.rope_linear = -1}, "rope_linear is -1; it must be positive");
     check_no_llama(8, (iso_llama_options){.rope_factor = 2, .rope_yarn = true, .wavelength = 0.5},

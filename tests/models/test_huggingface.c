@@ -38,6 +38,8 @@ static const struct network {
     {"tests/huggingface/phi3", "models/layouts/llama-tensor.json"},
     {"tests/huggingface/qwen2", "models/layouts/llama-tensor.json"},
     {"tests/huggingface/qwen3", "models/layouts/llama-tensor.json"},
+    {"tests/huggingface/mixtral", "models/layouts/llama-expert.json"},
+    {"tests/huggingface/qwen3-moe", "models/layouts/llama-expert-tensor.json"},
 };
 enum { NETWORKS = sizeof networks / sizeof *networks };
 
@@ -423,6 +425,7 @@ static const char gpt_config[] = "tests/huggingface/gpt2/config.json",
                   llama_config[] = "tests/huggingface/llama/config.json",
                   mistral_config[] = "tests/huggingface/mistral/config.json",
                   phi3_config[] = "tests/huggingface/phi3/config.json",
+                  experts_config[] = "tests/huggingface/qwen3-moe/config.json",
                   qwen2_config[] = "tests/huggingface/qwen2/config.json",
                   qwen3_config[] = "tests/huggingface/qwen3/config.json";
 
@@ -490,7 +493,8 @@ START_TEST(what_a_config_cannot_have)
          "partial_rotary_factor is 0.5; only 1 is supported"},
         {llama_config, "\"mlp_bias\": false", "\"partial_rotary_factor\": 0.5",
          "partial_rotary_factor is 0.5"},
-        {llama_config, "\"default\"", "\"llama3\", \"factor\": -1", "factor is -1; it must be a positive number"},
+        {llama_config, "\"default\"", "\"llama3\", \"factor\": -1",
+         "factor is -1; it must be a positive number"},
         {llama_config, "\"default\"", "\"llama3\", \"factor\": 8",
          "original_max_position_embeddings is null; it must be a count"},
         {llama_config, "\"rope_parameters\": {",
@@ -508,12 +512,21 @@ START_TEST(what_a_config_cannot_have)
         {qwen2_config, "\"full_attention\"", "\"linear_attention\"", "layer_types is [\"linear_attention\""},
         {qwen2_config, "\"sliding_window\": 5", "\"sliding_window\": 0",
          "sliding_window is 0; it must be a count"},
+        {experts_config, "\"num_experts_per_tok\": 3", "\"num_experts_per_tok\": 5",
+         "num_experts_per_tok is 5; it must not be greater than the number of experts"},
+        {experts_config, "\"decoder_sparse_step\": 1", "\"decoder_sparse_step\": 2",
+         "decoder_sparse_step is 2; only 1 is supported"},
+        {experts_config, "\"norm_topk_prob\": false", "\"norm_topk_prob\": 0",
+         "norm_topk_prob is 0; it must be true or false"},
+        {experts_config, "\"router_aux_loss_coef\": 0.001", "\"router_aux_loss_coef\": -1",
+         "router_aux_loss_coef is -1; it must not be negative"},
         {llama_config, "\"num_key_value_heads\": 1", "\"num_key_value_heads\": 2",
          "num_key_value_heads is 2; it must divide num_attention_heads"},
         {llama_config, "\"num_attention_heads\": 3", "\"num_attention_heads\": 5",
          "num_attention_heads is 5; it must divide hidden_size"},
         {gpt_config, "\"n_head\": 3", "\"n_head\": 5", "n_head is 5; it must divide n_embd"},
-        {llama_config, "\"rope_theta\": 1000.0", "\"rope_theta\": 0", "rope_theta is 0; it must be a positive number"},
+        {llama_config, "\"rope_theta\": 1000.0", "\"rope_theta\": 0",
+         "rope_theta is 0; it must be a positive number"},
         {llama_config, "\"tie_word_embeddings\": false", "\"tie_word_embeddings\": 1",
          "it must be true or false"},
     };
@@ -539,6 +552,12 @@ START_TEST(what_a_config_may_have)
     ck_assert_int_eq(net.settings.llama.window, 0);
     check_ok(parse_altered(mistral_config, "\"sliding_window\": 5", "\"window\": 5", &net));
     ck_assert_int_eq(net.settings.llama.window, 4096);
+    check_ok(parse_altered(experts_config, "num_local_experts", "num_experts", &net));
+    ck_assert_int_eq(net.settings.llama.experts, 4);
+    check_ok(parse_altered(experts_config, "\"num_local_experts\": 4,", "", &net));
+    ck_assert_int_eq(net.settings.llama.experts, 128);
+    check_ok(parse_altered(experts_config, "\"norm_topk_prob\": false", "\"norm_topk_prob\": true", &net));
+    ck_assert(!net.settings.llama.raw_shares);
     check_ok(parse_altered(llama_config, "\"num_key_value_heads\": 1,", "", &net));
     ck_assert_int_eq(net.settings.llama.kv_heads, 3);
     check_ok(parse_altered(llama_config, "rope_parameters", "rope_scaling", &net));

@@ -304,6 +304,7 @@ START_TEST(shapes)
                 ISO_SHAPE(ISO_BATCH, 9, 2, 5));
     check_shape(iso_grouped_query_attention(row, row, 3, 4, 2), ISO_SHAPE(ISO_BATCH, 9, 4));
     check_shape(iso_rotary_embedding(row), ISO_SHAPE(ISO_BATCH, 9, 4));
+    check_shape(iso_mixture_of_experts(row, 3, 2, 5), ISO_SHAPE(ISO_BATCH, 9, 4));
     iso_tensor *h, *c;
     iso_tensor *film = iso_input(graph, "film", ISO_F32, ISO_SHAPE(4, 7, 6, 2));
     check_shape(
@@ -766,6 +767,15 @@ START_TEST(errors_name_the_layer)
     query = iso_input(graph, "q", ISO_F32, ISO_SHAPE(2, 4, 6));
     iso_multi_head_attention(query, query, 2, 4, .rope_max_wavelength = 100);
     check_refused("multi_head_attention", "rope_max_wavelength needs a query of 3 dimensions");
+    iso_mixture_of_experts(image(), 4, 2, 0);
+    check_refused("layer 'mixture_of_experts' (MixtureOfExperts)",
+                  "experts is 4, hidden 0: both must be positive");
+    iso_mixture_of_experts(image(), 4, 5, 3);
+    check_refused("'mixture_of_experts'", "per_token is 5; it must be from 1 to 4, the number of experts");
+    iso_mixture_of_experts(image(), 4, 2, 3, .balance = -1);
+    check_refused("'mixture_of_experts'", "balance is -1; it must be from 0 to 1e6");
+    iso_mixture_of_experts(image(), 4, 2, 3, .activation = (iso_experts_activation)9);
+    check_refused("experts", "there is no activation 9");
     iso_rotary_embedding(image());
     check_refused("'rotary_embedding' (RotaryEmbedding)", "3 features, it must have an even number");
     iso_rotary_embedding(image(), .sequence_axis = -1);

@@ -291,6 +291,18 @@ static void heads(net *n)
     classify(n, iso_dense(iso_global_average_pooling1d(x, .name = "all"), 4, .name = "d"), NULL);
 }
 
+/* Mixtures of experts: of rows of sequences, with a gate and a loss for their balance, and of whole rows, without. */
+static void experts(net *n)
+{
+    iso_tensor *x = numbers(n, "x", ISO_SHAPE(5, 6));
+    iso_tensor *y = iso_mixture_of_experts(x, 5, 2, 7, .balance = 0.1, .name = "experts");
+    x = iso_rms_norm(iso_merge_add(((iso_tensor *const[]){x, y}), 2, .name = "sum"), .name = "norm");
+    x = iso_global_average_pooling1d(x, .name = "all");
+    x = iso_mixture_of_experts(x, 3, 1, 10, .no_gate = true, .no_norm = true,
+                               .activation = ISO_EXPERTS_GELU_TANH, .name = "switch");
+    classify(n, iso_dense(x, 4, .name = "d"), NULL);
+}
+
 /* A block of a language model: query heads that share keys and values, rotary positions, division by the root of the
  * mean square. */
 static void language(net *n)
@@ -501,6 +513,7 @@ const net_kind net_kinds[] = {{"mlp", mlp},
                               {"built-in convnet", builtin_convnet},
                               {"built-in dense", builtin_dense},
                               {"built-in dtensor", builtin_dtensor},
+                              {"experts", experts},
                               {NULL, NULL}};
 
 int net_kind_count(void)

@@ -600,6 +600,67 @@ SAMPLE(argmax_middle)
     iso_argmax(image(s, 3), 1);
 }
 
+static iso_tensor *largest(sample_graph *s, iso_shape shape, int k)
+{
+    return iso_top_k(sample_leaf(s, ISO_F32, -2, 2, shape), k, NULL);
+}
+
+SAMPLE(top_k)
+{
+    largest(s, ISO_SHAPE(ISO_BATCH, 6), 2);
+}
+SAMPLE(top_k_all)
+{
+    largest(s, ISO_SHAPE(ISO_BATCH, 4, 5), 5);
+}
+SAMPLE(top_k_gradient)
+{
+    differentiate(s, largest(s, ISO_SHAPE(ISO_BATCH, 4, 5), 3));
+}
+
+/* x: [batch, 3, 4] or [batch, 4]; experts of 6 hidden features, of which each row takes k. */
+static iso_tensor *mix(sample_graph *s, bool sequence, int64_t experts, int64_t k, bool gated,
+                       iso_experts_activation activation)
+{
+    const iso_shape x = sequence ? ISO_SHAPE(ISO_BATCH, 3, 4) : ISO_SHAPE(ISO_BATCH, 4);
+    iso_shape choice = x;
+    choice.dim[x.rank - 1] = k;
+    iso_tensor *rows = sample_leaf(s, ISO_F32, -1, 1, x),
+               *index = sample_leaf(s, ISO_I32, 0, (double)experts - 1, choice),
+               *share = sample_leaf(s, ISO_F32, 0, 1, choice);
+    iso_experts_form form = {.activation = activation};
+    if (gated)
+        form.gate = sample_leaf(s, ISO_F32, -1, 1, ISO_SHAPE(experts, 4, 6));
+    form.up = sample_leaf(s, ISO_F32, -1, 1, ISO_SHAPE(experts, 4, 6));
+    form.down = sample_leaf(s, ISO_F32, -1, 1, ISO_SHAPE(experts, 6, 4));
+    return iso_experts_op(rows, index, share, &form);
+}
+
+SAMPLE(experts)
+{
+    mix(s, true, 5, 2, true, ISO_EXPERTS_SILU);
+}
+SAMPLE(experts_plain)
+{
+    mix(s, false, 3, 1, false, ISO_EXPERTS_GELU);
+}
+SAMPLE(experts_gradient)
+{
+    differentiate(s, mix(s, true, 5, 2, true, ISO_EXPERTS_SILU));
+}
+SAMPLE(experts_gradient_tanh)
+{
+    differentiate(s, mix(s, false, 9, 3, true, ISO_EXPERTS_GELU_TANH));
+}
+SAMPLE(experts_plain_gradient)
+{
+    differentiate(s, mix(s, false, 3, 1, false, ISO_EXPERTS_GELU));
+}
+SAMPLE(experts_relu_gradient)
+{
+    differentiate(s, mix(s, true, 4, 2, false, ISO_EXPERTS_RELU));
+}
+
 SAMPLE(in_top_k)
 {
     iso_tensor *predictions = sample_leaf(s, ISO_F32, -2, 2, ISO_SHAPE(ISO_BATCH, 6));
@@ -860,6 +921,15 @@ const sample network_samples[] = {
     {"uniform", uniform_sine},
     {"gaussian_noise", noise},
     {"gaussian_noise", noise_gradient},
+    {"top_k", top_k},
+    {"top_k", top_k_all},
+    {"top_k_grad", top_k_gradient},
+    {"experts", experts},
+    {"experts", experts_plain},
+    {"experts_grad", experts_gradient},
+    {"experts_grad", experts_gradient_tanh},
+    {"experts_grad", experts_plain_gradient},
+    {"experts_grad", experts_relu_gradient},
     {"attention", attention},
     {"attention", attention_causal},
     {"attention", attention_window},

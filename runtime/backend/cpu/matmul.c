@@ -231,6 +231,44 @@ static void run_transposed(const iso_kernel_call *call)
                                                  (float *)call->out[0].data + i * p->m * p->n, call->scratch);
 }
 
+/* ---- products within other kernels ---- */
+
+size_t iso_product_scratch(const iso_product *p)
+{
+    const size_t back = p->transpose_b ? (size_t)(p->n * p->k) * sizeof(float) + 64 : 0;
+    const size_t transposed =
+        p->transpose_b ? iso_cpu_functions()->gemm_transposed_scratch(p->m, p->n, p->k) : 0;
+    return back > transposed ? back : transposed;
+}
+
+void iso_product_run(const iso_kernel_call *call, const iso_product *p, const float *a, const float *b,
+                     float *c, void *scratch)
+{
+    const iso_cpu_functions_table *f = iso_cpu_functions();
+    if (p->k == 0) {
+        memset(c, 0, (size_t)(p->m * p->n) * sizeof *c);
+        return;
+    }
+    switch (iso_product_choose(p, false, ISO_WITH_DNNL || iso_openblas_takes(p))) {
+    case ISO_PRODUCT_LIBRARY:
+        if (iso_matmul_uses_openblas(p))
+            iso_openblas_sgemm(p, a, b, c);
+        else
+            iso_matmul_onednn(call, p, a, b, c);
+        return;
+    case ISO_PRODUCT_TRANSPOSED:
+        f->gemm_transposed_f32(p->m, p->n, p->k, a, b, c, scratch);
+        return;
+    default:
+        if (p->transpose_b) {
+            f->transpose_f32(p->n, p->k, b, p->k, scratch, p->n);
+            b = scratch;
+        }
+        f->gemm_f32(p->m, p->n, p->k, a, p->transpose_a ? 1 : p->k, p->transpose_a ? p->m : 1, b, p->n, false,
+                    c);
+    }
+}
+
 /* ---- float64 ---- */
 
 static bool double_fits(const iso_kernel_call *call)

@@ -26,4 +26,10 @@ void iso_matmul_empty(const iso_kernel_call *call);
 void iso_matmul_onednn(const iso_kernel_call *call, const iso_product *product, const float *a,
                        const float *b, float *c);
 
+/* A product in float32 by the rule of product.h, within the kernel of another op. scratch: iso_product_scratch bytes,
+ * aligned to 64; those of a product with more rows are enough. */
+size_t iso_product_scratch(const iso_product *product);
+void iso_product_run(const iso_kernel_call *call, const iso_product *product, const float *a, const float *b,
+                     float *c, void *scratch);
+
 #endif

@@ -43,9 +43,10 @@ typedef struct iso_axis_attrs {
     int axis;
 } iso_axis_attrs;
 
-/* "in_top_k" */
+/* "in_top_k", "top_k" */
 typedef struct iso_top_k_attrs {
     int k;
+    int64_t classes; /* "top_k_grad": of its output */
 } iso_top_k_attrs;
 
 /* "one_hot", "cast" */

@@ -107,6 +107,6 @@ const iso_op_type iso_op_in_top_k = {
 iso_tensor *iso_in_top_k(iso_tensor *predictions, iso_tensor *targets, int k)
 {
     ISO_NEED_TENSORS(predictions, targets);
-    iso_top_k_attrs attrs = {k};
+    iso_top_k_attrs attrs = {.k = k};
     return iso_op_2(&iso_op_in_top_k, predictions, targets, &attrs);
 }

@@ -58,6 +58,20 @@
  *                       [batch, heads or 1, t, s*] if has_mask -> y [..., t, heads, v], the sums of v by the weights
  *   attention_grad      q, k, v, the mask if has_mask, dy -> dq, dk, dv
  *
+ * ---- experts (iso_experts_attrs): a slot may hold some of the experts e, of which it computes the rows that chose
+ * them, and some of the hidden features h. A choice c that is not an integer in 0..e-1, e global, is
+ * iso_index_fault(.., e) and counts as none ----
+ *   experts             x [..., d*], choice [..., k*] (I32, I64, U8, F32, F64), share [..., k*], gate [e, d*, h] if
+ *                       gated, up [e, d*, h], down [e, h, d*] -> y [..., d*], the sum over i of share[i] a
+ *                       down[c[i]], where a = activation(x gate[c[i]]) * (x up[c[i]]), or activation(x up[c[i]])
+ *   experts_grad        the inputs, dy -> dx, dshare, dgate if gated, dup, ddown
+ *
+ * ---- the largest elements (iso_top_k_attrs): iso_top_k_before is the order
+ *   top_k               x [..., c*] -> values [..., k*], I32 indices [..., k*]
+ *   top_k_grad          index [..., k*], dvalues [..., k*] -> dx [..., c*]: at each index its element of dvalues, and
+ *                       0 elsewhere. An index that is not an integer in 0..c-1 is iso_index_fault(.., c), and adds
+ *                       nothing
+ *
  * ---- recurrent layers (iso_recurrence_attrs): graph.h has the formulas. g gates: 4 of LSTM, 3 of GRU, else 1 ----
  * A state that is carried from step to step is of the type of the computation, and rounded only where it is stored.
  *   recurrence          x [batch, t*, g u*], kernel [u*, g u*], bias [g u*] if has_bias, h0 [batch, u*] if
@@ -159,6 +173,7 @@
 
 #include "runtime/base/host_device.h"
 #include "runtime/graph/op.h"
+#include "runtime/graph/ops/attrs.h"
 
 typedef struct iso_conv_attrs {
     iso_conv_geometry geometry;
@@ -288,6 +303,21 @@ static inline iso_conv_geometry iso_recurrence_geometry(const int64_t *kernel)
     }
     return same;
 }
+
+/* Whether element i, x, comes before element j, y, among the largest of a row. */
+ISO_HOST_DEVICE static inline bool iso_top_k_before(double x, int64_t i, double y, int64_t j)
+{
+    const bool x_is_nan = x != x, y_is_nan = y != y;
+    if (x_is_nan != y_is_nan)
+        return x_is_nan;
+    return x > y || (i < j && (x == y || x_is_nan));
+}
+
+/* The activation is relu, gelu, gelu by tanh or silu. */
+typedef struct iso_experts_attrs {
+    iso_unary_kind activation;
+    bool gated;
+} iso_experts_attrs;
 
 /* The number of gates, g. */
 ISO_HOST_DEVICE static inline int64_t iso_cell_gates(iso_cell cell)

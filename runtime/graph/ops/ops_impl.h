@@ -26,6 +26,7 @@ extern const iso_setting iso_upsample_settings[];
 extern const iso_setting iso_warp_settings[];
 extern const iso_setting iso_band_settings[];
 extern const iso_setting iso_rotary_settings[];
+extern const iso_setting iso_experts_settings[];
 extern const iso_setting iso_recurrence_settings[];
 extern const iso_setting iso_noise_settings[];
 extern const iso_setting iso_uniform_settings[];

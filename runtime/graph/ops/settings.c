@@ -29,7 +29,7 @@ const iso_setting iso_reduce_settings[] = {INT(axes), FLAG(keep), FLAG(square), 
 const iso_setting iso_axis_settings[] = {INT(axis), {0}};
 #undef ATTRS
 #define ATTRS iso_top_k_attrs
-const iso_setting iso_top_k_settings[] = {INT(k), {0}};
+const iso_setting iso_top_k_settings[] = {INT(k), COUNT(classes), {0}};
 #undef ATTRS
 #define ATTRS iso_one_hot_attrs
 const iso_setting iso_one_hot_settings[] = {COUNT(classes), INT(dtype), {0}};
@@ -80,6 +80,9 @@ const iso_setting iso_band_settings[] = {REAL(fill), COUNT(window), COUNT(causal
 const iso_setting iso_rotary_settings[] = {REAL(wavelength),      REAL(scaling),       COUNT(axis),
                                            REAL(stretch.factor),  REAL(stretch.low),   REAL(stretch.high),
                                            REAL(stretch.context), COUNT(stretch.yarn), {0}};
+#undef ATTRS
+#define ATTRS iso_experts_attrs
+const iso_setting iso_experts_settings[] = {INT(activation), FLAG(gated), {0}};
 #undef ATTRS
 #define ATTRS iso_recurrence_attrs
 const iso_setting iso_recurrence_settings[] = {

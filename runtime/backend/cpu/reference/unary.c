@@ -124,6 +124,20 @@ static void slope_f64(const iso_unary_attrs *attrs, int64_t n, const T *saved, c
 }
 #undef T
 
+double iso_reference_unary(iso_unary_kind kind, double x)
+{
+    double y = 0;
+    function_f64(&(iso_unary_attrs){.kind = kind}, 1, &x, &y);
+    return y;
+}
+
+double iso_reference_slope(iso_unary_kind kind, double s)
+{
+    double dx = 0, dy = 1;
+    slope_f64(&(iso_unary_attrs){.kind = kind}, 1, &s, &dy, &dx);
+    return dx;
+}
+
 static void run_function(const iso_kernel_call *call)
 {
     int64_t n = iso_array_count(&call->out[0]);
