@@ -177,6 +177,17 @@ typedef struct iso_ftrl_options {
 ISO_API iso_optimizer iso_ftrl_with(const iso_ftrl_options *options, size_t size);
 #define iso_ftrl(...) iso_ftrl_with(ISO_OPTIONS(iso_ftrl_options, __VA_ARGS__))
 
+/* The step of each variable is as long as the variable (times the rate), whatever the gradient. */
+typedef struct iso_lamb_options {
+    char begin_;
+    double learning_rate;  /* 0.001 */
+    double beta_1, beta_2; /* 0.9, 0.999 */
+    double epsilon;        /* 1e-7 */
+    ISO_OPTIMIZER_OPTIONS;
+} iso_lamb_options;
+ISO_API iso_optimizer iso_lamb_with(const iso_lamb_options *options, size_t size);
+#define iso_lamb(...) iso_lamb_with(ISO_OPTIONS(iso_lamb_options, __VA_ARGS__))
+
 /* initial * rate ^ (iteration / decay_steps); with staircase, the exponent is rounded down. */
 typedef struct iso_exponential_decay_options {
     char begin_;

@@ -7,6 +7,7 @@
 
 #include "runtime/base/arguments.h"
 #include "runtime/graph/graph_impl.h"
+#include "runtime/graph/optimizers/rule.h"
 #include "runtime/spmd/spmd_impl.h"
 
 iso_status iso_distribution_set_zero(iso_distribution *distribution, int level)
@@ -94,10 +95,10 @@ static iso_status lay_out_slot(const iso_distribution *distribution, const iso_v
     return status;
 }
 
-iso_status iso_zero_gathered(const iso_distribution *distribution, const iso_variable *variable,
-                             iso_layout *layout)
+iso_status iso_zero_state(const iso_distribution *distribution, const iso_variable *variable,
+                          const char *name, iso_layout *layout)
 {
-    iso_status status = lay_out_slot(distribution, variable, "gradient_accumulator", layout);
+    iso_status status = lay_out_slot(distribution, variable, name, layout);
     if (status == ISO_OK)
         zero_cut(distribution, &variable->shape, layout);
     return status;
@@ -108,7 +109,7 @@ iso_status iso_zero_gathered(const iso_distribution *distribution, const iso_var
 static bool needs_sums(const iso_optimizer *optimizer)
 {
     return optimizer->clip_norm != 0 || optimizer->global_clip_norm != 0 || optimizer->clip_value != 0 ||
-           optimizer->accumulation > 1;
+           optimizer->accumulation > 1 || iso_optimizer_rule_find(optimizer->rule)->direction != NULL;
 }
 
 iso_status iso_zero_update(const iso_distribution *distribution, const iso_variable *variable,

@@ -90,7 +90,6 @@ static const struct {
         name, "runtime/train/state_dict.c"                                                                   \
     } /* in the state of an optimizer of Keras */
     FILE_OF_KERAS("muon"),
-    FILE_OF_KERAS("lamb"),
     FILE_OF_KERAS("adafactor"),
 };
 

@@ -22,7 +22,7 @@ from keras import optimizers as O
 SLOTS = ("average", "gradient_accumulator", "momentum", "velocity", "velocity_hat", "average_gradient", "accumulator", "norm",
          "accumulated_grad", "accumulated_delta_var", "linear")
 RULES = {"SGD": "sgd", "RMSprop": "rmsprop", "Adam": "adam", "AdamW": "adamw", "Adagrad": "adagrad", "Nadam": "nadam", "Lion": "lion",
-         "Adamax": "adamax", "Adadelta": "adadelta", "Ftrl": "ftrl"}
+         "Adamax": "adamax", "Adadelta": "adadelta", "Ftrl": "ftrl", "Lamb": "lamb"}
 
 
 def slot_path(optimizer, variable, trainable):
@@ -164,6 +164,7 @@ CASES = {
     "chain_adamax": (chain, O.Adamax(name="adamax")),
     "chain_adadelta": (chain, O.Adadelta(name="adadelta")),
     "chain_ftrl": (chain, O.Ftrl(name="ftrl")),
+    "frozen_lamb": (frozen, O.Lamb(gradient_accumulation_steps=2, use_ema=True, name="lamb")),
 }
 
 if __name__ == "__main__":

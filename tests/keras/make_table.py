@@ -132,6 +132,11 @@ def ftrl():
     return keras.Sequential([x_of((4,)), L.Dense(5, activation="tanh"), L.Dense(2)])
 
 
+@model(lambda: O.Lamb(0.02, weight_decay=0.01, beta_2=0.99))
+def lamb():
+    return keras.Sequential([x_of((4,)), L.Dense(5, activation="tanh"), L.Dense(2)])
+
+
 # ---- images ----
 
 @model(lambda: O.Adam(0.01), "sparse_categorical_crossentropy", classes=3, metrics=["accuracy"], stored=True)

@@ -839,7 +839,7 @@ END_TEST
 START_TEST(settings_that_are_left_out)
 {
     static const char *const optimizers[] = {
-        OBJECT("Lamb", "\"learning_rate\": 0.1"),
+        OBJECT("ScheduleFreeAdamW", "\"learning_rate\": 0.1"),
         OBJECT("Adam", "\"novelty\": 3"),
         OBJECT("Adam", "\"learning_rate\": -1"),
         OBJECT("Adam", "\"learning_rate\": " OBJECT("MyDecay", "\"decay_steps\": 4")),
@@ -851,7 +851,7 @@ START_TEST(settings_that_are_left_out)
         built(text.data);
         ck_assert_int_eq(compiled.loss, ISO_LOSS_MSE);
         check_refused(iso_compile_with(model, &compiled, sizeof compiled),
-                      i == 0 ? "'Lamb of the model's file'" : "'Adam of the model's file (");
+                      i == 0 ? "'ScheduleFreeAdamW of the model's file'" : "'Adam of the model's file (");
         iso_text_free(&text);
         done();
     }

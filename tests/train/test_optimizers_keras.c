@@ -105,6 +105,8 @@ static iso_optimizer optimizer_of(const char *name)
                         GIVEN("initial_accumulator_value"), GIVEN("l1_regularization_strength"),
                         GIVEN("l2_regularization_strength"), GIVEN("l2_shrinkage_regularization_strength"),
                         GIVEN("beta"), COMMON);
+    if (strcmp(kind, "lamb") == 0)
+        return iso_lamb(GIVEN("learning_rate"), GIVEN("beta_1"), GIVEN("beta_2"), GIVEN("epsilon"), COMMON);
     ck_assert_str_eq(kind, "adagrad");
     return iso_adagrad(GIVEN("learning_rate"), GIVEN("initial_accumulator_value"), GIVEN("epsilon"), COMMON);
 }

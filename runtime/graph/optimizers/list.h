@@ -15,5 +15,6 @@ OPTIMIZER(lion)
 OPTIMIZER(adamax)
 OPTIMIZER(adadelta)
 OPTIMIZER(ftrl)
+OPTIMIZER(lamb)
 // clang-format on
 #undef OPTIMIZER

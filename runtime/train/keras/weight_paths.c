@@ -350,9 +350,9 @@ static iso_status add_own(finder *f, const char *name, int *at)
 }
 
 /* Adds what Keras stores for a variable that the loss does not depend on: the slot's initial value. */
-static iso_status add_unused(finder *f, const iso_variable *variable, const char *h5_path, double initial)
+static iso_status add_unused(finder *f, const iso_variable *variable, const iso_shape *shape,
+                             const char *h5_path, double initial)
 {
-    const iso_shape *shape = iso_variable_shape(variable);
     iso_dtype dtype = iso_variable_dtype(variable);
     int64_t count = 0;
     void *values = NULL;
@@ -366,21 +366,23 @@ done:
     return status;
 }
 
+/* shape NULL: the variable's. */
 static iso_status add_slot(finder *f, const iso_optimizer *optimizer, int number, const char *slot,
-                           double initial, int *at)
+                           const iso_shape *shape, double initial, int *at)
 {
     const iso_variable *variable = iso_graph_variable(f->graph, number);
     char h5_path[64], path[LONGEST_H5_PATH];
     iso_status status = ISO_OK;
     snprintf(h5_path, sizeof h5_path, "/optimizer/vars/%d", (*at)++);
+    shape = shape ? shape : iso_variable_shape(variable);
     if (!iso_variable_updated(variable))
-        return add_unused(f, variable, h5_path, initial);
+        return add_unused(f, variable, shape, h5_path, initial);
     ISO_TRY(form(path, "optimizer/%s/%s/%s", optimizer->rule, iso_variable_path(variable), slot));
     int gathered = weight_paths_number_of(f, path);
     if (gathered >= 0)
-        f->placed[gathered] = true; /* a gradient accumulator is a variable of the graph */
-    status =
-        add_tensor(f->out, h5_path, path, iso_variable_dtype(variable), iso_variable_shape(variable), NULL);
+        f->placed[gathered] =
+            true; /* gradient accumulators and slots of some rules are variables of the graph */
+    status = add_tensor(f->out, h5_path, path, iso_variable_dtype(variable), shape, NULL);
 done:
     return status;
 }
@@ -406,8 +408,12 @@ static iso_status weight_paths_add_slots(finder *f, const iso_optimizer *optimiz
         for (end = first + 1; end < slots && is_beside(rule, name[end]);)
             end++;
         for (int i = 0; i < f->n_trainables; i++)
-            for (int k = first; k < end; k++)
-                ISO_TRY(add_slot(f, optimizer, f->trainables[i], name[k], initial[k], at));
+            for (int k = first; k < end; k++) {
+                iso_shape shape;
+                const iso_variable *variable = iso_graph_variable(f->graph, f->trainables[i]);
+                if (iso_optimizer_has_slot(optimizer, variable, k, &shape))
+                    ISO_TRY(add_slot(f, optimizer, f->trainables[i], name[k], &shape, initial[k], at));
+            }
     }
 done:
     return status;
@@ -425,9 +431,9 @@ static iso_status add_optimizer(finder *f, const iso_optimizer *optimizer)
     if (optimizer->schedule.kind == ISO_SCHEDULE_CONSTANT)
         ISO_TRY(add_own(f, "learning_rate", &at));
     for (int i = 0; optimizer->use_ema && i < f->n_trainables; i++)
-        ISO_TRY(add_slot(f, optimizer, f->trainables[i], ISO_AVERAGE_SLOT, 0, &at));
+        ISO_TRY(add_slot(f, optimizer, f->trainables[i], ISO_AVERAGE_SLOT, NULL, 0, &at));
     for (int i = 0; optimizer->accumulation > 1 && i < f->n_trainables; i++)
-        ISO_TRY(add_slot(f, optimizer, f->trainables[i], "gradient_accumulator", 0, &at));
+        ISO_TRY(add_slot(f, optimizer, f->trainables[i], "gradient_accumulator", NULL, 0, &at));
     ISO_TRY(weight_paths_add_slots(f, optimizer, rule, &at));
     if (rule->scalar.name)
         ISO_TRY(add_own(f, rule->scalar.name, &at));
