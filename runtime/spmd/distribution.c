@@ -214,8 +214,8 @@ iso_status iso_distribution_input(const iso_distribution *distribution, const is
     return status;
 }
 
-/* The state that an optimizer keeps in a variable of the graph has the layout of the update of its variable; if it has
- * one dimension less, without that dimension. */
+/* The state that an optimizer keeps in a variable of the graph has the layout of its variable's update; if it has one
+ * dimension less, without that dimension. */
 static iso_status state_layout(const iso_distribution *distribution, const iso_variable *variable,
                                iso_layout *layout)
 {

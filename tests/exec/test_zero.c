@@ -121,11 +121,16 @@ END_TEST
 START_TEST(rules_of_ops_give_the_numbers_of_one_slot)
 {
     const net_kind *kind = net_kind_find("mlp");
-    const iso_optimizer lamb[] = {
+    const iso_optimizer rules[] = {
         iso_lamb(.schedule = iso_cosine_decay(0.01, 5), .weight_decay = 0.1, .global_clip_norm = 0.05),
-        iso_lamb(0.01, .accumulation = 2, .use_ema = true)};
-    for (size_t i = 0; i < sizeof lamb / sizeof *lamb && (i == 0 || iso_ranks(ctx) <= 3); i++)
-        compare_all(kind, &lamb[i]);
+        iso_adafactor(0.02, .clip_threshold = 0.5, .weight_decay = 0.1),
+        iso_muon(0.01, .clip_norm = 0.5),
+        iso_lamb(0.01, .accumulation = 2, .use_ema = true),
+        iso_adafactor(0.02, .accumulation = 2),
+        iso_muon(0.01, .accumulation = 2),
+    };
+    for (size_t i = 0; i < sizeof rules / sizeof *rules && (i < 3 || iso_ranks(ctx) <= 3); i++)
+        compare_all(kind, &rules[i]);
 }
 END_TEST
 

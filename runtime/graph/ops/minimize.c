@@ -284,6 +284,8 @@ static iso_update *apply(const minimizer *m, int i)
     const iso_optimizer_rule *rule = iso_optimizer_rule_find(optimizer.rule);
     iso_tensor *gradient = m->gradient[i];
     iso_update *slots = NULL;
+    if (rule->decay_of)
+        optimizer.weight_decay = rule->decay_of(&optimizer, m->variable[i]);
     if (is_named(optimizer.no_decay, iso_variable_path(m->variable[i])))
         optimizer.weight_decay = 0;
     optimizer.no_decay = NULL; /* lent */

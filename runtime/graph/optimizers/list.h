@@ -16,5 +16,7 @@ OPTIMIZER(adamax)
 OPTIMIZER(adadelta)
 OPTIMIZER(ftrl)
 OPTIMIZER(lamb)
+OPTIMIZER(adafactor)
+OPTIMIZER(muon)
 // clang-format on
 #undef OPTIMIZER

@@ -58,6 +58,10 @@ typedef struct iso_optimizer_rule {
      * have all slots. Only with `direction`. */
     bool (*has_slot)(const iso_optimizer *optimizer, const iso_variable *variable, int slot,
                      iso_shape *shape);
+    bool stand_ins;         /* Keras's files hold a whole number 0 for a slot that a variable does not have */
+    const char *empty_list; /* an argument of Keras's class that must be an empty list; NULL: there is none */
+    /* The weight decay of a variable. NULL: the optimizer's. */
+    double (*decay_of)(const iso_optimizer *optimizer, const iso_variable *variable);
 } iso_optimizer_rule;
 
 /* .size and .common of a rule. Every struct of options has the same first and last members. */

@@ -349,11 +349,11 @@ static iso_status add_own(finder *f, const char *name, int *at)
                        : iso_error(ISO_FAILED, "the model's optimizer has no variable '%s'", path);
 }
 
-/* Adds what Keras stores for a variable that the loss does not depend on: the slot's initial value. */
-static iso_status add_unused(finder *f, const iso_variable *variable, const iso_shape *shape,
-                             const char *h5_path, double initial)
+/* Adds what Keras stores for a variable that the loss does not depend on: the slot's initial value; or, with a scalar
+ * shape, for a variable that does not have the slot. */
+static iso_status add_unused(finder *f, iso_dtype dtype, const iso_shape *shape, const char *h5_path,
+                             double initial)
 {
-    iso_dtype dtype = iso_variable_dtype(variable);
     int64_t count = 0;
     void *values = NULL;
     iso_status status = ISO_OK;
@@ -376,7 +376,7 @@ static iso_status add_slot(finder *f, const iso_optimizer *optimizer, int number
     snprintf(h5_path, sizeof h5_path, "/optimizer/vars/%d", (*at)++);
     shape = shape ? shape : iso_variable_shape(variable);
     if (!iso_variable_updated(variable))
-        return add_unused(f, variable, shape, h5_path, initial);
+        return add_unused(f, iso_variable_dtype(variable), shape, h5_path, initial);
     ISO_TRY(form(path, "optimizer/%s/%s/%s", optimizer->rule, iso_variable_path(variable), slot));
     int gathered = weight_paths_number_of(f, path);
     if (gathered >= 0)
@@ -395,6 +395,21 @@ static bool is_beside(const iso_optimizer_rule *rule, const char *name)
     return slot->beside;
 }
 
+/* Adds slot k of a variable, if it has it. */
+static iso_status add_slot_of_rule(finder *f, const iso_optimizer *optimizer, int number, int k,
+                                   const char *name, double initial, int *at)
+{
+    const iso_variable *variable = iso_graph_variable(f->graph, number);
+    char h5_path[64];
+    iso_shape shape;
+    if (iso_optimizer_has_slot(optimizer, variable, k, &shape))
+        return add_slot(f, optimizer, number, name, &shape, initial, at);
+    if (!iso_optimizer_rule_find(optimizer->rule)->stand_ins)
+        return ISO_OK;
+    snprintf(h5_path, sizeof h5_path, "/optimizer/vars/%d", (*at)++);
+    return add_unused(f, ISO_I32, &ISO_SCALAR, h5_path, 0);
+}
+
 /* Keras lists the slots of one kind for all variables, then the next kind; some optimizers alternate between
  * kinds. */
 static iso_status weight_paths_add_slots(finder *f, const iso_optimizer *optimizer,
@@ -408,12 +423,8 @@ static iso_status weight_paths_add_slots(finder *f, const iso_optimizer *optimiz
         for (end = first + 1; end < slots && is_beside(rule, name[end]);)
             end++;
         for (int i = 0; i < f->n_trainables; i++)
-            for (int k = first; k < end; k++) {
-                iso_shape shape;
-                const iso_variable *variable = iso_graph_variable(f->graph, f->trainables[i]);
-                if (iso_optimizer_has_slot(optimizer, variable, k, &shape))
-                    ISO_TRY(add_slot(f, optimizer, f->trainables[i], name[k], &shape, initial[k], at));
-            }
+            for (int k = first; k < end; k++)
+                ISO_TRY(add_slot_of_rule(f, optimizer, f->trainables[i], k, name[k], initial[k], at));
     }
 done:
     return status;
