@@ -1,8 +1,8 @@
 /* ZeRO by layout (Rajbhandari et al. 2020, arXiv 1910.02054). Level 2: the optimizer's slots of trainable
  * variables, and therefore their gradients, are sharded over the axes of the batch (at any level if
- * gradients are clipped or accumulated over steps). Level 3: the variables themselves are sharded, and
- * layers' outputs are pinned to the batch, so that weights are gathered where they are used, not
- * activations. Layouts that a layout map gives to variables and outputs are kept. */
+ * gradients are clipped or accumulated over steps, or if the optimizer's rule is built from ops). Level 3: the
+ * variables themselves are sharded, and layers' outputs are pinned to the batch, so that weights are gathered
+ * where they are used, not activations. Layouts that a layout map gives to variables and outputs are kept. */
 #include <string.h>
 
 #include "runtime/base/arguments.h"

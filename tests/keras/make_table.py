@@ -147,7 +147,7 @@ def muon():
     return keras.Sequential([x_of((4,), dtype="int32"), L.Embedding(7, 5), L.Flatten(), L.Dense(3, activation="tanh"), L.Dense(6), L.Dense(2)])
 
 
-@model(lambda: O.Muon(0.02, rms_rate=None, adam_weight_decay=None, weight_decay=None, nesterov=False, exclude_embeddings=False), tokens=7)
+@model(lambda: O.Muon(0.02, rms_rate=None, adam_weight_decay=None, weight_decay=0.0, nesterov=False, exclude_embeddings=False), tokens=7)
 def muon_embedding():
     return keras.Sequential([x_of((4,), dtype="int32"), L.Embedding(7, 5), L.Flatten(), L.Dense(2)])
 

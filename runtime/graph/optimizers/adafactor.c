@@ -24,18 +24,13 @@ enum { ROWS, COLUMNS, VELOCITY };
 static const iso_optimizer_slot slots[] = {
     {.name = "row_mean"}, {.name = "column_mean", .beside = true}, {.name = "velocity", .beside = true}, {0}};
 
-static bool has_slot(const iso_optimizer *optimizer, const iso_variable *variable, int slot, iso_shape *shape)
+static bool has_slot(const iso_optimizer *optimizer, const iso_variable *variable, int slot, int *without)
 {
+    int rank = iso_variable_shape(variable)->rank;
     (void)optimizer;
-    (void)variable;
-    if (slot == VELOCITY)
-        return true;
-    if (shape->rank < 2)
-        return false;
-    if (slot == COLUMNS)
-        shape->dim[shape->rank - 2] = shape->dim[shape->rank - 1];
-    shape->rank--;
-    return true;
+    if (slot != VELOCITY)
+        *without = slot == ROWS ? rank : rank - 1;
+    return slot == VELOCITY || rank >= 2;
 }
 
 static iso_status check(const iso_optimizer *optimizer)

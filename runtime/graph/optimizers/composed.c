@@ -34,25 +34,17 @@ iso_tensor *iso_composed_weight_squares(const iso_composed_update *update)
     return update->kept ? iso_multiply(sum, iso_square(update->kept)) : sum;
 }
 
-/* The dimension that `shape` lacks of a variable's, from 1; 0: it lacks none. */
-static int missing_dimension(const iso_shape *whole, const iso_shape *shape)
-{
-    int d = 0;
-    while (d < shape->rank && whole->dim[d] == shape->dim[d])
-        d++;
-    return shape->rank < whole->rank ? d + 1 : 0;
-}
-
 void iso_composed_make_slots(const char *prefix, iso_composed_update *update, iso_composed_slots *slots)
 {
     const iso_optimizer *optimizer = update->optimizer;
     const iso_optimizer_slot *slot = iso_optimizer_rule_find(optimizer->rule)->slot;
     iso_variable *of = update->variable;
     iso_shape shape;
+    int without;
     *slots = (iso_composed_slots){0};
     for (int k = 0; slot[k].name; k++) {
         char path[ISO_MAX_SLOT_PATH];
-        if (!iso_optimizer_has_slot(optimizer, of, k, &shape))
+        if (!iso_optimizer_has_slot(optimizer, of, k, &shape, &without))
             continue;
         snprintf(path, sizeof path, "%s/%s/%s/%s", prefix, optimizer->rule, iso_variable_path(of),
                  slot[k].name);
@@ -61,7 +53,7 @@ void iso_composed_make_slots(const char *prefix, iso_composed_update *update, is
         if (iso_graph_error(of->graph) != ISO_OK)
             return;
         slots->variable[k]->state_of = of;
-        slots->variable[k]->without = missing_dimension(iso_variable_shape(of), &shape);
+        slots->variable[k]->without = without;
         update->slot[k] = iso_variable_value(slots->variable[k]);
     }
 }

@@ -66,9 +66,9 @@ static bool has_adam(const iso_optimizer *optimizer, const iso_variable *variabl
            (optimizer->hyper[EXCLUDE] != 0 && is_embedding(iso_variable_path(variable)));
 }
 
-static bool has_slot(const iso_optimizer *optimizer, const iso_variable *variable, int slot, iso_shape *shape)
+static bool has_slot(const iso_optimizer *optimizer, const iso_variable *variable, int slot, int *without)
 {
-    (void)shape;
+    (void)without;
     return slot == MEAN || has_adam(optimizer, variable);
 }
 

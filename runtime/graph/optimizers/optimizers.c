@@ -110,11 +110,19 @@ int iso_optimizer_kernel_slots(const iso_optimizer *optimizer, const char **name
 }
 
 bool iso_optimizer_has_slot(const iso_optimizer *optimizer, const iso_variable *variable, int slot,
-                            iso_shape *shape)
+                            iso_shape *shape, int *without)
 {
     const iso_optimizer_rule *rule = iso_optimizer_rule_find(optimizer->rule);
+    *without = 0;
     *shape = *iso_variable_shape(variable);
-    return !rule->has_slot || rule->has_slot(optimizer, variable, slot, shape);
+    if (rule->has_slot && !rule->has_slot(optimizer, variable, slot, without))
+        return false;
+    if (*without == 0)
+        return true;
+    shape->rank--;
+    for (int d = *without - 1; d < shape->rank; d++)
+        shape->dim[d] = shape->dim[d + 1];
+    return true;
 }
 
 /* ---- options ---- */

@@ -54,10 +54,9 @@ typedef struct iso_optimizer_rule {
      * direction d, in the variable's shape and type, and replaces the slots by their new values. The kernel, which is
      * that of "sgd" without momentum, then does w -= w * decay + rate * d. The slots are variables of the graph. */
     iso_tensor *(*direction)(iso_composed_update *update);
-    /* Whether a variable has this slot of the list, and its shape if it is not the variable's. NULL: all variables
-     * have all slots. Only with `direction`. */
-    bool (*has_slot)(const iso_optimizer *optimizer, const iso_variable *variable, int slot,
-                     iso_shape *shape);
+    /* Whether a variable has this slot of the list. *without: the dimension of the variable that the slot lacks, from 1;
+     * as it is, 0: it lacks none. NULL: all variables have all slots. Only with `direction`. */
+    bool (*has_slot)(const iso_optimizer *optimizer, const iso_variable *variable, int slot, int *without);
     bool stand_ins;         /* Keras's files hold a whole number 0 for a slot that a variable does not have */
     const char *empty_list; /* an argument of Keras's class that must be an empty list; NULL: there is none */
     /* The weight decay of a variable. NULL: the optimizer's. */
@@ -92,9 +91,10 @@ const char *iso_optimizer_kernel(const char *name);
 int iso_optimizer_slots(const iso_optimizer *optimizer, const char **names, double *initial);
 /* Those of them that kernels update: without the slots of a rule that is built from ops. */
 int iso_optimizer_kernel_slots(const iso_optimizer *optimizer, const char **names, double *initial);
-/* Whether a variable has the slot of this number, and the shape of the slot. */
+/* Whether a variable has the slot of this number; then its shape, and the dimension of the variable that it lacks,
+ * from 1 (0: none). */
 bool iso_optimizer_has_slot(const iso_optimizer *optimizer, const iso_variable *variable, int slot,
-                            iso_shape *shape);
+                            iso_shape *shape, int *without);
 
 /* For rules that are built from ops. */
 

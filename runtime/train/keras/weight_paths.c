@@ -402,7 +402,8 @@ static iso_status add_slot_of_rule(finder *f, const iso_optimizer *optimizer, in
     const iso_variable *variable = iso_graph_variable(f->graph, number);
     char h5_path[64];
     iso_shape shape;
-    if (iso_optimizer_has_slot(optimizer, variable, k, &shape))
+    int without;
+    if (iso_optimizer_has_slot(optimizer, variable, k, &shape, &without))
         return add_slot(f, optimizer, number, name, &shape, initial, at);
     if (!iso_optimizer_rule_find(optimizer->rule)->stand_ins)
         return ISO_OK;
