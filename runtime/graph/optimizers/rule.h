@@ -54,8 +54,8 @@ typedef struct iso_optimizer_rule {
      * direction d, in the variable's shape and type, and replaces the slots by their new values. The kernel, which is
      * that of "sgd" without momentum, then does w -= w * decay + rate * d. The slots are variables of the graph. */
     iso_tensor *(*direction)(iso_composed_update *update);
-    /* Whether a variable has this slot of the list. *without: the dimension of the variable that the slot lacks, from 1;
-     * as it is, 0: it lacks none. NULL: all variables have all slots. Only with `direction`. */
+    /* Whether a variable has this slot of the list. *without, which is 0 before the call: the dimension of the
+     * variable that the slot lacks, from 1. NULL: all variables have all slots. Only with `direction`. */
     bool (*has_slot)(const iso_optimizer *optimizer, const iso_variable *variable, int slot, int *without);
     bool stand_ins;         /* Keras's files hold a whole number 0 for a slot that a variable does not have */
     const char *empty_list; /* an argument of Keras's class that must be an empty list; NULL: there is none */
