@@ -123,12 +123,23 @@ static iso_status unknown_optimizer(const iso_keras_reader *reader, const char *
     return status;
 }
 
-static iso_status read_rule(const iso_layer_config *config, const iso_descriptor *row,
+/* The settings of a rule. null is 0 where a setting is optional. */
+static iso_status read_rule(iso_keras_arguments *arguments, const iso_descriptor *row,
                             iso_optimizer *optimizer)
 {
+    const iso_layer_config *config = &arguments->config;
     iso_status status = iso_optimizer_find(row->name, optimizer);
-    for (int i = 0; status == ISO_OK && row->setting[i].name; i++)
-        optimizer->hyper[i] = number(config, iso_setting_keras(&row->setting[i]), row->setting[i].fallback);
+    for (int i = 0; status == ISO_OK && row->setting[i].name; i++) {
+        const iso_setting *setting = &row->setting[i];
+        bool none = setting->kind == ISO_SETTING_OPTIONAL &&
+                    json_is_null(json_object_get(arguments->members, iso_setting_keras(setting)));
+        optimizer->hyper[i] = number(config, iso_setting_keras(setting), none ? 0 : setting->fallback);
+    }
+    const char *empty = iso_optimizer_rule_find(row->name)->empty_list;
+    if (empty && json_array_size(json_object_get(arguments->members, empty)) > 0)
+        config->refuse(config, empty, "an empty list");
+    if (empty)
+        iso_keras_arguments_take(arguments, empty);
     if (status == ISO_OK)
         read_common(config, optimizer);
     return status;
@@ -156,7 +167,7 @@ static iso_status read_optimizer(iso_keras_reader *reader, const json_t *value, 
     iso_status status = iso_keras_arguments_begin(&arguments);
     if (status != ISO_OK)
         return status;
-    status = iso_keras_arguments_end(&arguments, read_rule(&arguments.config, row, &read));
+    status = iso_keras_arguments_end(&arguments, read_rule(&arguments, row, &read));
     if (status == ISO_OK)
         status = iso_optimizer_check(&read);
     if (status == ISO_OK)

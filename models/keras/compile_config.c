@@ -62,6 +62,8 @@ static json_t *optimizer_json(const iso_optimizer *optimizer)
     for (int i = 0; config && own[i].name; i++)
         json_object_set_new(config, iso_setting_keras(&own[i]),
                             iso_setting_json(&own[i], optimizer->hyper[i]));
+    if (config && rule->empty_list)
+        json_object_set_new(config, rule->empty_list, json_array());
     return iso_keras_object("keras.optimizers", rule->row.keras, config);
 }
 

@@ -23,7 +23,9 @@ struct iso_variable {
     const char *layout;           /* its own, as text; NULL: given by the distribution */
     iso_tensor *value;            /* output of its variable op */
     iso_tensor *constraint;       /* its value after an optimizer's update; NULL: what the update made */
-    const iso_variable *gathers;  /* accumulates the gradients of this one over steps; or NULL */
+    const iso_variable
+        *state_of; /* the optimizer's state of this variable, or its accumulated gradient; or NULL */
+    int without;   /* state_of: the dimension that the state does not have, from 1; 0: it has all */
 };
 
 /* One change of state at the end of a step: an assignment, or an optimizer's update. */

@@ -177,6 +177,52 @@ typedef struct iso_ftrl_options {
 ISO_API iso_optimizer iso_ftrl_with(const iso_ftrl_options *options, size_t size);
 #define iso_ftrl(...) iso_ftrl_with(ISO_OPTIONS(iso_ftrl_options, __VA_ARGS__))
 
+/* The step of each variable is as long as the variable (times the rate), whatever the gradient. */
+typedef struct iso_lamb_options {
+    char begin_;
+    double learning_rate;  /* 0.001 */
+    double beta_1, beta_2; /* 0.9, 0.999 */
+    double epsilon;        /* 1e-7 */
+    ISO_OPTIMIZER_OPTIONS;
+} iso_lamb_options;
+ISO_API iso_optimizer iso_lamb_with(const iso_lamb_options *options, size_t size);
+#define iso_lamb(...) iso_lamb_with(ISO_OPTIONS(iso_lamb_options, __VA_ARGS__))
+
+/* Of a variable with 2 or more dimensions, the steps come from means of squared gradients over each of the last two.
+ * As in Keras, the rate is at most 1 / sqrt(number of the update), with fixed_step too. */
+typedef struct iso_adafactor_options {
+    char begin_;
+    double learning_rate;  /* 0.001 */
+    double beta_2_decay;   /* -0.8; not above 0 */
+    double epsilon_1;      /* 1e-30 */
+    double epsilon_2;      /* 1e-3 */
+    double clip_threshold; /* 1; above 0 */
+    bool fixed_step;       /* relative_step of Keras is false */
+    ISO_OPTIMIZER_OPTIONS;
+} iso_adafactor_options;
+ISO_API iso_optimizer iso_adafactor_with(const iso_adafactor_options *options, size_t size);
+#define iso_adafactor(...) iso_adafactor_with(ISO_OPTIONS(iso_adafactor_options, __VA_ARGS__))
+
+/* Muon for variables with 2 dimensions, except embeddings (unless with_embeddings); Adam for the others, with the
+ * rate times adam_lr_ratio. */
+typedef struct iso_muon_options {
+    char begin_;
+    double learning_rate;            /* 0.001 */
+    double adam_beta_1, adam_beta_2; /* 0.9, 0.999 */
+    double epsilon;                  /* 1e-7: of Adam */
+    double muon_a, muon_b, muon_c;   /* 3.4445, -4.775, 2.0315: of a x + b x^3 + c x^5 */
+    double adam_lr_ratio;            /* 1 */
+    double momentum;                 /* 0.95 */
+    int ns_steps;                    /* 5: how often the polynomial is applied, at most 100 */
+    bool no_nesterov;
+    bool with_embeddings;     /* exclude_embeddings of Keras is false */
+    double adam_weight_decay; /* 0.004: of the variables with Adam, as weight_decay of the others */
+    double rms_rate; /* 0.2: the step is multiplied by rms_rate sqrt(longer dimension); ISO_ZERO: it is not */
+    ISO_OPTIMIZER_OPTIONS; /* weight_decay: 0.004 */
+} iso_muon_options;
+ISO_API iso_optimizer iso_muon_with(const iso_muon_options *options, size_t size);
+#define iso_muon(...) iso_muon_with(ISO_OPTIONS(iso_muon_options, __VA_ARGS__))
+
 /* initial * rate ^ (iteration / decay_steps); with staircase, the exponent is rounded down. */
 typedef struct iso_exponential_decay_options {
     char begin_;

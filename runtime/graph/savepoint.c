@@ -21,7 +21,8 @@ typedef struct tensor_note {
 typedef struct variable_note {
     bool trained, updated;
     const char *layout;
-    const iso_variable *gathers;
+    const iso_variable *state_of;
+    int without;
 } variable_note;
 
 /* Members of a graph that are not lists. */
@@ -88,7 +89,8 @@ static variable_note variable_note_of(const iso_variable *variable)
     return (variable_note){.trained = variable->trained,
                            .updated = variable->updated,
                            .layout = variable->layout,
-                           .gathers = variable->gathers};
+                           .state_of = variable->state_of,
+                           .without = variable->without};
 }
 
 static iso_status savepoint_note(iso_savepoint *point)
@@ -200,7 +202,8 @@ static void swap_notes(iso_savepoint *point)
         variable->trained = to->trained;
         variable->updated = to->updated;
         variable->layout = to->layout;
-        variable->gathers = to->gathers;
+        variable->state_of = to->state_of;
+        variable->without = to->without;
         *to = now;
     }
 }

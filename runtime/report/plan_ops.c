@@ -157,7 +157,7 @@ static double update_bytes(const iso_bucket *bucket, int64_t count, int operands
 {
     const char *names[ISO_MAX_OPTIMIZER_SLOTS];
     double initial[ISO_MAX_OPTIMIZER_SLOTS] = {0};
-    int slots = iso_optimizer_slots(bucket->optimizer, names, initial);
+    int slots = iso_optimizer_kernel_slots(bucket->optimizer, names, initial);
     return (double)count * (operands + 2 * (slots + 1)) * (double)iso_dtype_size(bucket->dtype);
 }
 

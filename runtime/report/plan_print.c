@@ -82,6 +82,7 @@ static void print_variable(const printer *p, const iso_report_variable *v, const
                      !strcmp(v->reason, "own")            ? "its own layout"
                      : !strcmp(v->reason, "zero")         ? "ZeRO 3"
                      : !strcmp(v->reason, "accumulation") ? "accumulated gradients"
+                     : !strcmp(v->reason, "optimizer")    ? "the optimizer's state"
                                                           : "the distribution");
     if (v->split > 1)
         iso_text_add(p->text, "%supdate split over %s", said ? "; " : "  ", v->split_axes);

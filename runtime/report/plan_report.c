@@ -88,7 +88,7 @@ int iso_report_state_slots(const iso_bucket *bucket)
 {
     const char *names[ISO_MAX_OPTIMIZER_SLOTS];
     double initial[ISO_MAX_OPTIMIZER_SLOTS] = {0};
-    return iso_optimizer_slots(bucket->optimizer, names, initial);
+    return iso_optimizer_kernel_slots(bucket->optimizer, names, initial);
 }
 
 /* Gradient, optimizer state, and the slots that share the update: those that hold the same part of the
@@ -113,6 +113,11 @@ static void describe_update(const iso_reporter *r, const iso_variable *variable,
     out->state_bytes = (updated + bucket->group - 1) / bucket->group * iso_report_state_slots(bucket);
 }
 
+static const char *reason_of_state(const char *path)
+{
+    return strcmp(strrchr(path, '/'), "/gradient_accumulator") == 0 ? "accumulation" : "optimizer";
+}
+
 static void describe_variable(const iso_reporter *r, int number)
 {
     const iso_variable *variable = r->program->graph->variables[number];
@@ -126,7 +131,7 @@ static void describe_variable(const iso_reporter *r, int number)
                                  .local = extents(&box)};
     out->reason = iso_distribution_reason(r->program->distribution, variable, &out->key);
     if (!strcmp(out->reason, "default") && iso_layout_sharded_axes(layout))
-        out->reason = variable->gathers ? "accumulation" : "zero";
+        out->reason = variable->state_of ? reason_of_state(variable->path) : "zero";
     iso_layout_text(r->mesh, layout, out->layout, sizeof out->layout);
     out->bytes = iso_box_count(&box) * (int64_t)iso_dtype_size(variable->dtype);
     describe_update(r, variable, out);

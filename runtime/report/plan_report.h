@@ -26,7 +26,8 @@ typedef struct iso_report_variable {
     const char *path;
     const char *reason; /* source of its layout: "key", "own" (given to the variable itself),
                            "distribution" (the user's), "zero" (weights sharded by ZeRO 3), "accumulation"
-                           (sums of gradients, sharded at every level), "default": none, so it is replicated */
+                           (sums of gradients, sharded at every level), "optimizer" (its state, where its rule is
+                           built from ops, likewise), "default": none, so it is replicated */
     const char *key;    /* of the layout map, if that is the reason; else NULL */
     iso_dtype dtype;
     bool trainable;

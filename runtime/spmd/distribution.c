@@ -214,13 +214,20 @@ iso_status iso_distribution_input(const iso_distribution *distribution, const is
     return status;
 }
 
-/* Gradients that are accumulated over steps have the layout of the optimizer slots of their variable. */
-static iso_status gathered_layout(const iso_distribution *distribution, const iso_variable *variable,
-                                  iso_layout *layout)
+/* The state that an optimizer keeps in a variable of the graph has the layout of its variable's update; if it has one
+ * dimension less, without that dimension. */
+static iso_status state_layout(const iso_distribution *distribution, const iso_variable *variable,
+                               iso_layout *layout)
 {
+    const iso_variable *of = variable->state_of;
     iso_status status = ISO_OK;
-    ISO_TRY(iso_distribution_variable(distribution, variable->gathers, layout));
-    ISO_TRY(iso_zero_gathered(distribution, variable->gathers, layout));
+    iso_layout whole;
+    ISO_TRY(iso_distribution_variable(distribution, of, &whole));
+    ISO_TRY(iso_zero_state(distribution, of, strrchr(variable->path, '/') + 1, &whole));
+    *layout = iso_layout_whole(variable->shape.rank);
+    for (int d = 0, to = 0; d < whole.rank; d++)
+        if (d != variable->without - 1)
+            layout->dim[to++] = whole.dim[d];
 done:
     return status;
 }
@@ -232,8 +239,8 @@ iso_status iso_distribution_variable(const iso_distribution *distribution, const
     iso_status status = ISO_OK;
     ISO_TRY(
         query(distribution, distribution->how.variable, variable->path, &variable->shape, layout, &given));
-    if (!given && variable->gathers)
-        return gathered_layout(distribution, variable, layout);
+    if (!given && variable->state_of)
+        return state_layout(distribution, variable, layout);
     if (!given)
         iso_zero_variable(distribution, variable, layout);
     if (variable->layout)

@@ -69,9 +69,9 @@ iso_status iso_mesh_unknown_axis(const iso_mesh *mesh, const char *name);
  * the batch axes if the level shards variables. */
 void iso_zero_variable(const iso_distribution *distribution, const iso_variable *variable,
                        iso_layout *layout);
-/* *layout: the variable's; becomes that of its gradients accumulated over steps. */
-iso_status iso_zero_gathered(const iso_distribution *distribution, const iso_variable *variable,
-                             iso_layout *layout);
+/* *layout: the variable's; becomes that of the state of this name, which its optimizer keeps in the graph. */
+iso_status iso_zero_state(const iso_distribution *distribution, const iso_variable *variable,
+                          const char *name, iso_layout *layout);
 /* *layout: the variable's; becomes that of its update by this optimizer. */
 iso_status iso_zero_update(const iso_distribution *distribution, const iso_variable *variable,
                            const iso_optimizer *optimizer, iso_layout *layout);

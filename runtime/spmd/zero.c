@@ -1,12 +1,13 @@
 /* ZeRO by layout (Rajbhandari et al. 2020, arXiv 1910.02054). Level 2: the optimizer's slots of trainable
  * variables, and therefore their gradients, are sharded over the axes of the batch (at any level if
- * gradients are clipped or accumulated over steps). Level 3: the variables themselves are sharded, and
- * layers' outputs are pinned to the batch, so that weights are gathered where they are used, not
- * activations. Layouts that a layout map gives to variables and outputs are kept. */
+ * gradients are clipped or accumulated over steps, or if the optimizer's rule is built from ops). Level 3: the
+ * variables themselves are sharded, and layers' outputs are pinned to the batch, so that weights are gathered
+ * where they are used, not activations. Layouts that a layout map gives to variables and outputs are kept. */
 #include <string.h>
 
 #include "runtime/base/arguments.h"
 #include "runtime/graph/graph_impl.h"
+#include "runtime/graph/optimizers/rule.h"
 #include "runtime/spmd/spmd_impl.h"
 
 iso_status iso_distribution_set_zero(iso_distribution *distribution, int level)
@@ -94,10 +95,10 @@ static iso_status lay_out_slot(const iso_distribution *distribution, const iso_v
     return status;
 }
 
-iso_status iso_zero_gathered(const iso_distribution *distribution, const iso_variable *variable,
-                             iso_layout *layout)
+iso_status iso_zero_state(const iso_distribution *distribution, const iso_variable *variable,
+                          const char *name, iso_layout *layout)
 {
-    iso_status status = lay_out_slot(distribution, variable, "gradient_accumulator", layout);
+    iso_status status = lay_out_slot(distribution, variable, name, layout);
     if (status == ISO_OK)
         zero_cut(distribution, &variable->shape, layout);
     return status;
@@ -108,7 +109,7 @@ iso_status iso_zero_gathered(const iso_distribution *distribution, const iso_var
 static bool needs_sums(const iso_optimizer *optimizer)
 {
     return optimizer->clip_norm != 0 || optimizer->global_clip_norm != 0 || optimizer->clip_value != 0 ||
-           optimizer->accumulation > 1;
+           optimizer->accumulation > 1 || iso_optimizer_rule_find(optimizer->rule)->direction != NULL;
 }
 
 iso_status iso_zero_update(const iso_distribution *distribution, const iso_variable *variable,

@@ -246,8 +246,7 @@ static bool is_optimizers(const char *h5_path)
 /* Whether Keras has an optimizer of this name in snake case, with or without a row here. */
 static bool is_class(const char *name)
 {
-    static const char *const others[] = {"muon", "loss_scale_optimizer", "schedule_free_adam_w", "lamb",
-                                         "adafactor"};
+    static const char *const others[] = {"loss_scale_optimizer", "schedule_free_adam_w"};
     bool found = iso_descriptor_of_keras(iso_optimizer_rows, name) != NULL;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         found = found || strcmp(others[i], name) == 0;

@@ -85,13 +85,6 @@ static const struct {
     {"linear", "runtime/graph/optimizers/ftrl.c"},  /* a slot */
     {"identity", "models/layers/identity.c"},       /* the layer of that name */
     {"Identity", "models/layers/identity.c"},
-#define FILE_OF_KERAS(name)                                                                                  \
-    {                                                                                                        \
-        name, "runtime/train/state_dict.c"                                                                   \
-    } /* in the state of an optimizer of Keras */
-    FILE_OF_KERAS("muon"),
-    FILE_OF_KERAS("lamb"),
-    FILE_OF_KERAS("adafactor"),
 };
 
 static char *source[MAX_FILES], *path[MAX_FILES];

@@ -117,6 +117,23 @@ START_TEST(gradients_are_clipped_and_gathered_in_parts)
 }
 END_TEST
 
+/* Rules that are built from ops: norms and means count each element once, wherever it lies. */
+START_TEST(rules_of_ops_give_the_numbers_of_one_slot)
+{
+    const net_kind *kind = net_kind_find("mlp");
+    const iso_optimizer rules[] = {
+        iso_lamb(.schedule = iso_cosine_decay(0.01, 5), .weight_decay = 0.1, .global_clip_norm = 0.05),
+        iso_adafactor(0.02, .clip_threshold = 0.5, .weight_decay = 0.1),
+        iso_muon(0.01, .clip_norm = 0.5),
+        iso_lamb(0.01, .accumulation = 2, .use_ema = true),
+        iso_adafactor(0.02, .accumulation = 2),
+        iso_muon(0.01, .accumulation = 2),
+    };
+    for (size_t i = 0; i < sizeof rules / sizeof *rules && (i < 3 || iso_ranks(ctx) <= 3); i++)
+        compare_all(kind, &rules[i]);
+}
+END_TEST
+
 /* The variables in which gradients are gathered over steps are cut as the slots are, not as their variables.
  */
 START_TEST(gathered_gradients_are_cut)
@@ -508,12 +525,13 @@ int main(int argc, char **argv)
     setenv("ISOGRID_RANKS_PER_HOST", "1", 0);
     iso_status status = iso_init(&argc, &argv, &ctx);
     int failed =
-        status == ISO_OK && RUN_TESTS("zero", 0, any_level_gives_the_numbers_of_one_slot,
-                                      gradients_are_clipped_and_gathered_in_parts, gathered_gradients_are_cut,
-                                      slots_lie_as_their_keys_say, a_level_is_the_layouts_that_it_stands_for,
-                                      what_is_cut_already_is_cut_elsewhere, clipped_gradients_are_scattered,
-                                      other_levels_are_refused, bytes_are_those_of_theory,
-                                      memory_falls_as_planned, messages_travel_while_slots_compute);
+        status == ISO_OK &&
+        RUN_TESTS("zero", 0, any_level_gives_the_numbers_of_one_slot,
+                  gradients_are_clipped_and_gathered_in_parts, rules_of_ops_give_the_numbers_of_one_slot,
+                  gathered_gradients_are_cut, slots_lie_as_their_keys_say,
+                  a_level_is_the_layouts_that_it_stands_for, what_is_cut_already_is_cut_elsewhere,
+                  clipped_gradients_are_scattered, other_levels_are_refused, bytes_are_those_of_theory,
+                  memory_falls_as_planned, messages_travel_while_slots_compute);
     if (failed)
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);

@@ -39,6 +39,13 @@ OPTIMIZERS = {
     "ftrl": (O.Ftrl, dict(learning_rate=0.001, learning_rate_power=-0.5, initial_accumulator_value=0.1,
                           l1_regularization_strength=0.0, l2_regularization_strength=0.0,
                           l2_shrinkage_regularization_strength=0.0, beta=0.0)),
+    "lamb": (O.Lamb, dict(learning_rate=0.001, beta_1=0.9, beta_2=0.999, epsilon=1e-7)),
+    "adafactor": (O.Adafactor, dict(learning_rate=0.001, beta_2_decay=-0.8, epsilon_1=1e-30, epsilon_2=1e-3,
+                                    clip_threshold=1.0, relative_step=True)),
+    "muon": (O.Muon, dict(learning_rate=0.001, weight_decay=0.004, adam_beta_1=0.9, adam_beta_2=0.999,
+                          adam_weight_decay=0.004, epsilon=1e-7, muon_a=3.4445, muon_b=-4.775, muon_c=2.0315,
+                          adam_lr_ratio=1.0, momentum=0.95, ns_steps=5, nesterov=True, exclude_embeddings=True,
+                          rms_rate=0.2)),
 }
 SCHEDULES = {
     "exponential": (S.ExponentialDecay, dict(
@@ -96,7 +103,7 @@ def trajectory(optimizer, start, gradients, constraint):
 
 
 def optimizer_case(file, kind, name, sched=None, exclude=None, zero=False,
-                   constraint=None, **given):
+                   dead=False, constraint=None, **given):
     cls, defaults = OPTIMIZERS[kind]
     generator = common.rng("optimizers")  # the same numbers in every case
     start = [common.normal(generator, shape) for _, shape in VARIABLES]
@@ -107,6 +114,9 @@ def optimizer_case(file, kind, name, sched=None, exclude=None, zero=False,
     if zero:
         for g in gradients:
             g[1] = 0
+    if dead:  # an input and an output of the kernel
+        gradients[0][:, 1, :] = 0
+        gradients[0][:, :, 2] = 0
     head = dict(optimizer=kind, **{**defaults, **given})
     arguments = dict(given)
     if sched:
@@ -136,7 +146,7 @@ def optimizer_case(file, kind, name, sched=None, exclude=None, zero=False,
 
 def optimizers(file):
     for kind in OPTIMIZERS:
-        few = kind in ("adamax", "adadelta", "ftrl")  # what is common to all is tested often enough
+        few = kind in ("adamax", "adadelta", "ftrl", "lamb", "adafactor", "muon")  # what is common to all is tested often enough
 
         def case(name, **more):
             if not few or name in ("default", "learning_rate", "weight_decay", "zero_gradients_clipnorm",
@@ -214,10 +224,34 @@ def optimizers(file):
         "ftrl": dict(power=dict(learning_rate_power=-0.8, initial_accumulator_value=0.3),
                      regularization=dict(l1_regularization_strength=0.2, l2_regularization_strength=0.3,
                                          l2_shrinkage_regularization_strength=0.1, beta=0.5)),
+        "lamb": dict(betas_epsilon=dict(beta_1=0.5, beta_2=0.7, epsilon=1e-2)),
+        "adafactor": dict(decay_clip=dict(beta_2_decay=-0.5, clip_threshold=0.4), weight=dict(epsilon_2=5.0),
+                          epsilon=dict(epsilon_1=0.5), dead=dict(dead=True), fixed_step=dict(relative_step=False),
+                          decay_schedule=dict(weight_decay=0.1, sched=("exponential", dict(
+                              initial_learning_rate=0.5, decay_steps=3, decay_rate=0.5)))),
+        "muon": dict(betas_epsilon=dict(adam_beta_1=0.5, adam_beta_2=0.7, epsilon=1e-2, adam_lr_ratio=0.3),
+                     momentum=dict(momentum=0.5, nesterov=False), decays=dict(weight_decay=0.2, adam_weight_decay=0.1),
+                     steps=dict(ns_steps=3, muon_a=3.0, muon_b=-4.0, muon_c=1.5, rms_rate=0.5)),
     }
     for kind, cases in variants.items():
         for name, given in cases.items():
             optimizer_case(file, kind, name, learning_rate=0.05, **given)
+    # Norms of decayed weights: the rule needs the rate of the step.
+    decay = dict(initial_learning_rate=0.5, decay_steps=3, decay_rate=0.5)
+    for name, sched in {
+            "exponential": ("exponential", decay),
+            "staircase": ("exponential", dict(staircase=True, **decay)),
+            "cosine": ("cosine", dict(initial_learning_rate=0.5, decay_steps=4, alpha=0.1)),
+            "warmup": ("cosine", dict(initial_learning_rate=0.1, decay_steps=4, warmup_target=0.5, warmup_steps=3)),
+            "piecewise": ("piecewise", dict(boundaries=[1, 4], values=[0.5, 0.2, 0.05])),
+            "polynomial": ("polynomial", dict(initial_learning_rate=0.5, decay_steps=4, power=0.7)),
+            "cycle": ("polynomial", dict(initial_learning_rate=0.5, decay_steps=3, cycle=True)),
+            "inverse_time": ("inverse_time", decay),
+            "inverse_staircase": ("inverse_time", dict(staircase=True, **decay)),
+            "restarts": ("cosine_restarts", dict(initial_learning_rate=0.5, first_decay_steps=2, t_mul=1.5, m_mul=0.8,
+                                                 alpha=0.1)),
+            "equal_restarts": ("cosine_restarts", dict(initial_learning_rate=0.5, first_decay_steps=3, t_mul=1.0))}.items():
+        optimizer_case(file, "lamb", f"decay_{name}", sched=sched, weight_decay=0.3)
 
 
 def schedules(file):

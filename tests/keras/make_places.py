@@ -22,7 +22,8 @@ from keras import optimizers as O
 SLOTS = ("average", "gradient_accumulator", "momentum", "velocity", "velocity_hat", "average_gradient", "accumulator", "norm",
          "accumulated_grad", "accumulated_delta_var", "linear")
 RULES = {"SGD": "sgd", "RMSprop": "rmsprop", "Adam": "adam", "AdamW": "adamw", "Adagrad": "adagrad", "Nadam": "nadam", "Lion": "lion",
-         "Adamax": "adamax", "Adadelta": "adadelta", "Ftrl": "ftrl"}
+         "Adamax": "adamax", "Adadelta": "adadelta", "Ftrl": "ftrl", "Lamb": "lamb", "Adafactor": "adafactor",
+         "Muon": "muon"}
 
 
 def slot_path(optimizer, variable, trainable):
@@ -33,6 +34,9 @@ def slot_path(optimizer, variable, trainable):
     if variable is getattr(optimizer, "_u_product", None):
         return "optimizer/u_product"
     for number, (v, path) in enumerate(trainable):
+        for slot, means in ("row_mean", "_r"), ("column_mean", "_c"):
+            if variable is getattr(optimizer, means, [None] * len(trainable))[number]:
+                return f"optimizer/{RULES[type(optimizer).__name__]}/{path}/{slot}"
         for slot in SLOTS:
             if name == v.path.replace("/", "_") + "_" + slot:
                 return f"optimizer/{RULES[type(optimizer).__name__]}/{path}/{slot}"
@@ -164,6 +168,9 @@ CASES = {
     "chain_adamax": (chain, O.Adamax(name="adamax")),
     "chain_adadelta": (chain, O.Adadelta(name="adadelta")),
     "chain_ftrl": (chain, O.Ftrl(name="ftrl")),
+    "images_adafactor": (images, O.Adafactor(name="adafactor")),
+    "images_muon": (images, O.Muon(name="muon")),
+    "frozen_lamb": (frozen, O.Lamb(gradient_accumulation_steps=2, use_ema=True, name="lamb")),
 }
 
 if __name__ == "__main__":

@@ -132,6 +132,26 @@ def ftrl():
     return keras.Sequential([x_of((4,)), L.Dense(5, activation="tanh"), L.Dense(2)])
 
 
+@model(lambda: O.Lamb(0.02, weight_decay=0.01, beta_2=0.99))
+def lamb():
+    return keras.Sequential([x_of((4,)), L.Dense(5, activation="tanh"), L.Dense(2)])
+
+
+@model(lambda: O.Adafactor(0.02, weight_decay=0.01, clip_threshold=0.8))
+def adafactor():
+    return keras.Sequential([x_of((5, 4)), L.EinsumDense("abc,cde->abde", (5, 2, 3), activation="tanh"), L.Flatten(), L.Dense(2)])
+
+
+@model(lambda: O.Muon(0.02, adam_lr_ratio=0.5), tokens=7)
+def muon():
+    return keras.Sequential([x_of((4,), dtype="int32"), L.Embedding(7, 5), L.Flatten(), L.Dense(3, activation="tanh"), L.Dense(6), L.Dense(2)])
+
+
+@model(lambda: O.Muon(0.02, rms_rate=None, adam_weight_decay=None, weight_decay=0.0, nesterov=False, exclude_embeddings=False), tokens=7)
+def muon_embedding():
+    return keras.Sequential([x_of((4,), dtype="int32"), L.Embedding(7, 5), L.Flatten(), L.Dense(2)])
+
+
 # ---- images ----
 
 @model(lambda: O.Adam(0.01), "sparse_categorical_crossentropy", classes=3, metrics=["accuracy"], stored=True)

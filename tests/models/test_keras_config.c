@@ -839,7 +839,8 @@ END_TEST
 START_TEST(settings_that_are_left_out)
 {
     static const char *const optimizers[] = {
-        OBJECT("Lamb", "\"learning_rate\": 0.1"),
+        OBJECT("ScheduleFreeAdamW", "\"learning_rate\": 0.1"),
+        OBJECT("Muon", "\"exclude_layers\": [\"output\"]"),
         OBJECT("Adam", "\"novelty\": 3"),
         OBJECT("Adam", "\"learning_rate\": -1"),
         OBJECT("Adam", "\"learning_rate\": " OBJECT("MyDecay", "\"decay_steps\": 4")),
@@ -850,8 +851,11 @@ START_TEST(settings_that_are_left_out)
         iso_text_add(&text, COMPILED("\"optimizer\": %s, \"loss\": \"mse\""), optimizers[i]);
         built(text.data);
         ck_assert_int_eq(compiled.loss, ISO_LOSS_MSE);
-        check_refused(iso_compile_with(model, &compiled, sizeof compiled),
-                      i == 0 ? "'Lamb of the model's file'" : "'Adam of the model's file (");
+        check_refused(
+            iso_compile_with(model, &compiled, sizeof compiled),
+            i == 0   ? "'ScheduleFreeAdamW of the model's file'"
+            : i == 1 ? "'Muon of the model's file (exclude_layers is [\"output\"]; supported: an empty list"
+                     : "'Adam of the model's file (");
         iso_text_free(&text);
         done();
     }

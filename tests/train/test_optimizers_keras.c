@@ -105,6 +105,16 @@ static iso_optimizer optimizer_of(const char *name)
                         GIVEN("initial_accumulator_value"), GIVEN("l1_regularization_strength"),
                         GIVEN("l2_regularization_strength"), GIVEN("l2_shrinkage_regularization_strength"),
                         GIVEN("beta"), COMMON);
+    if (strcmp(kind, "lamb") == 0)
+        return iso_lamb(GIVEN("learning_rate"), GIVEN("beta_1"), GIVEN("beta_2"), GIVEN("epsilon"), COMMON);
+    if (strcmp(kind, "adafactor") == 0)
+        return iso_adafactor(GIVEN("learning_rate"), GIVEN("beta_2_decay"), GIVEN("epsilon_1"),
+                             GIVEN("epsilon_2"), GIVEN("clip_threshold"), !FLAG("relative_step"), COMMON);
+    if (strcmp(kind, "muon") == 0)
+        return iso_muon(GIVEN("learning_rate"), GIVEN("adam_beta_1"), GIVEN("adam_beta_2"), GIVEN("epsilon"),
+                        GIVEN("muon_a"), GIVEN("muon_b"), GIVEN("muon_c"), GIVEN("adam_lr_ratio"),
+                        GIVEN("momentum"), (int)oracle_number(file, name, "ns_steps", 0), !FLAG("nesterov"),
+                        !FLAG("exclude_embeddings"), GIVEN("adam_weight_decay"), GIVEN("rms_rate"), COMMON);
     ck_assert_str_eq(kind, "adagrad");
     return iso_adagrad(GIVEN("learning_rate"), GIVEN("initial_accumulator_value"), GIVEN("epsilon"), COMMON);
 }
@@ -322,6 +332,11 @@ START_TEST(nonsense_is_refused)
                              iso_lion(.beta_1 = 1.5),
                              iso_ftrl(.learning_rate_power = 0.5),
                              iso_ftrl(.l2_shrinkage = -1),
+                             iso_lamb(.epsilon = -1),
+                             iso_adafactor(.beta_2_decay = 0.5),
+                             iso_adafactor(.clip_threshold = ISO_ZERO),
+                             iso_muon(.ns_steps = 101),
+                             iso_muon(.ns_steps = -1),
                              iso_sgd(.clip_norm = 1, .clip_value = 1),
                              iso_sgd(.clip_norm = -1),
                              iso_sgd(.accumulation = -2),

@@ -142,7 +142,7 @@ static void place_state(const benchmark *r, benchmark_slot *s)
         int64_t begin, count;
         iso_bucket_part(bucket, plan->program->mesh, s->slot, &begin, &count);
         size_t bytes = iso_padded((size_t)count * iso_dtype_size(bucket->dtype)) *
-                       (size_t)iso_optimizer_slots(bucket->optimizer, names, initial);
+                       (size_t)iso_optimizer_kernel_slots(bucket->optimizer, names, initial);
         s->state_at[b] = s->state.planned;
         s->state.planned += bytes;
         note_thing(&s->state, bytes);

@@ -28,9 +28,9 @@ static benchmark_bucket bucket_of(const benchmark *r, benchmark_slot *s, int num
     benchmark_bucket b = {.r = r, .s = s, .bucket = bucket, .number = number};
     iso_plan_operands(r->plan, number, s->slot, &b.here, &b.away);
     iso_bucket_part(bucket, r->plan->program->mesh, s->slot, &b.begin, &b.part);
-    b.n_state = iso_optimizer_slots(bucket->optimizer, names, initial);
+    b.n_state = iso_optimizer_kernel_slots(bucket->optimizer, names, initial);
     b.element = iso_dtype_size(bucket->dtype);
-    b.rule = r->backend->optimizer(bucket->optimizer->rule, bucket->dtype);
+    b.rule = r->backend->optimizer(iso_optimizer_kernel(bucket->optimizer->rule), bucket->dtype);
     if (bucket->optimizer->use_ema)
         b.average = r->backend->optimizer(ISO_AVERAGE_KERNEL, bucket->dtype);
     return b;

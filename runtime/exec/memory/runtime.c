@@ -567,7 +567,7 @@ static iso_status make_state(const iso_runtime *runtime, const iso_bucket *bucke
     iso_status status = ISO_OK;
     double initial[ISO_MAX_OPTIMIZER_SLOTS] = {0};
     state->rule = iso_optimizer_rule_find(bucket->optimizer->rule);
-    state->n_slots = iso_optimizer_slots(bucket->optimizer, state->name, initial);
+    state->n_slots = iso_optimizer_kernel_slots(bucket->optimizer, state->name, initial);
     state->run = runtime->backend->optimizer(iso_optimizer_kernel(bucket->optimizer->rule), bucket->dtype);
     if (!state->run)
         return iso_error(ISO_FAILED, "the %s backend has no kernel for the optimizer '%s' in %s",

@@ -11,6 +11,7 @@
 #include "runtime/graph/ops/list.h"
 #include "runtime/graph/ops/ops_impl.h"
 #include "runtime/graph/optimizers/rule.h"
+#include "runtime/graph/schedules/rule.h"
 
 typedef struct minimizer {
     iso_graph *graph;
@@ -128,18 +129,31 @@ static iso_tensor *updates_now(const minimizer *m)
     return iso_equal(iso_multiply(whole, steps), done);
 }
 
+/* The number of the update that this step makes or adds to, from 1, as a scalar of this type. */
+static iso_tensor *update_number(const minimizer *m, iso_dtype dtype)
+{
+    int steps = m->optimizer->accumulation;
+    iso_tensor *done = iso_variable_value(m->iteration);
+    if (steps > 1)
+        done = iso_cast(iso_divide(iso_cast(done, ISO_F64), iso_number(m->graph, ISO_F64, steps)), ISO_I64);
+    return iso_affine(iso_cast(done, dtype), 1, 1);
+}
+
+/* A new value of a variable that changes in updates only. */
+static iso_update *assign_in_update(const minimizer *m, iso_variable *variable, iso_tensor *next)
+{
+    bool always = m->optimizer->accumulation <= 1;
+    return iso_assign(variable,
+                      always ? next : iso_where(updates_now(m), next, iso_variable_value(variable)));
+}
+
 /* The variable that a rule has in addition to slots (iso_optimizer_scalar). */
 static iso_update *update_scalar(minimizer *m, const iso_optimizer_scalar *scalar, iso_update *update)
 {
-    iso_graph *graph = m->graph;
-    int steps = m->optimizer->accumulation;
-    iso_variable *variable = own_variable(m, scalar->name, iso_graph_precision(graph), scalar->initial);
-    iso_tensor *now = iso_variable_value(variable), *done = iso_variable_value(m->iteration);
-    if (steps > 1)
-        done = iso_cast(iso_divide(iso_cast(done, ISO_F64), iso_number(graph, ISO_F64, steps)), ISO_I64);
-    iso_tensor *next = scalar->next(m->optimizer, now, iso_affine(iso_cast(done, now->dtype), 1, 1));
-    return iso_update_join(update,
-                           iso_assign(variable, steps > 1 ? iso_where(updates_now(m), next, now) : next));
+    iso_dtype dtype = iso_graph_precision(m->graph);
+    iso_variable *variable = own_variable(m, scalar->name, dtype, scalar->initial);
+    iso_tensor *next = scalar->next(m->optimizer, iso_variable_value(variable), update_number(m, dtype));
+    return iso_update_join(update, assign_in_update(m, variable, next));
 }
 
 static iso_update *accumulate(minimizer *m, iso_update *update)
@@ -153,7 +167,7 @@ static iso_update *accumulate(minimizer *m, iso_update *update)
         iso_variable *gathered =
             iso_variable_create(m->graph, path, iso_variable_dtype(variable), *iso_variable_shape(variable),
                                 (iso_initializer){.kind = ISO_INIT_ZEROS}, false);
-        gathered->gathers = variable;
+        gathered->state_of = variable;
         iso_tensor *sum = iso_add(m->gradient[i], iso_variable_value(gathered));
         iso_tensor *zero = iso_number(m->graph, iso_variable_dtype(variable), 0);
         update = iso_update_join(update, iso_assign(gathered, iso_where(now, zero, sum)));
@@ -164,14 +178,6 @@ static iso_update *accumulate(minimizer *m, iso_update *update)
 
 /* ---- clipping ---- */
 
-/* The sum of squares of a gradient, a float64 scalar that counts each element once however it is sharded. */
-static iso_tensor *squared_norm(iso_tensor *gradient)
-{
-    iso_reduce_attrs all = {
-        .axes = (1u << gradient->shape.rank) - 1, .square = true, .scale = 1, .dtype = ISO_F64};
-    return iso_op_1(&iso_op_reduce_sum, gradient, &all);
-}
-
 /* limit / max(norm, limit) */
 static iso_tensor *scale_to(iso_tensor *norm, double limit)
 {
@@ -181,9 +187,9 @@ static iso_tensor *scale_to(iso_tensor *norm, double limit)
 
 static void clip_together(minimizer *m)
 {
-    iso_tensor *sum = squared_norm(m->gradient[0]);
+    iso_tensor *sum = iso_composed_squares(m->gradient[0]);
     for (int i = 1; i < m->count; i++)
-        sum = iso_add(sum, squared_norm(m->gradient[i]));
+        sum = iso_add(sum, iso_composed_squares(m->gradient[i]));
     iso_tensor *scale = scale_to(iso_sqrt(sum), m->optimizer->global_clip_norm), *of_type = scale;
     for (int i = 0; i < m->count; i++) {
         if (of_type->dtype != m->gradient[i]->dtype)
@@ -194,7 +200,7 @@ static void clip_together(minimizer *m)
 
 static void clip_norm(iso_tensor **gradient, double limit)
 {
-    iso_tensor *scale = scale_to(iso_sqrt(squared_norm(*gradient)), limit);
+    iso_tensor *scale = scale_to(iso_sqrt(iso_composed_squares(*gradient)), limit);
     *gradient = iso_multiply(*gradient, iso_cast(scale, (*gradient)->dtype));
 }
 
@@ -238,14 +244,55 @@ static bool is_named(const char *names, const char *path)
     return false;
 }
 
+/* ---- updates ---- */
+
+/* The share of a variable that its weight decay leaves, an ISO_F64 scalar; NULL: all of it. */
+static iso_tensor *share_kept(const minimizer *m, const iso_optimizer *optimizer)
+{
+    if (optimizer->weight_decay == 0)
+        return NULL;
+    iso_tensor *done = iso_cast(iso_variable_value(m->iteration), ISO_F64);
+    iso_tensor *rate = iso_schedule_value(&optimizer->schedule, done, iso_variable_value(m->rate));
+    return iso_affine(rate, -optimizer->weight_decay, 1);
+}
+
+/* Replaces a gradient by the direction of a rule that is built from ops, and adds the changes of its slots. */
+static iso_update *compose(const minimizer *m, const iso_optimizer *optimizer, int i, iso_tensor **direction)
+{
+    const iso_optimizer_rule *rule = iso_optimizer_rule_find(optimizer->rule);
+    iso_composed_update composed = {.optimizer = optimizer,
+                                    .variable = m->variable[i],
+                                    .gradient = m->gradient[i],
+                                    .number = update_number(m, ISO_F64),
+                                    .kept = share_kept(m, optimizer)};
+    iso_composed_slots slots;
+    iso_update *update = NULL;
+    iso_composed_make_slots(m->prefix, &composed, &slots);
+    if (iso_graph_error(m->graph) != ISO_OK)
+        return NULL;
+    *direction = rule->direction(&composed);
+    for (int k = 0; k < ISO_MAX_OPTIMIZER_SLOTS; k++)
+        if (slots.variable[k])
+            update = iso_update_join(update, assign_in_update(m, slots.variable[k], composed.slot[k]));
+    return update;
+}
+
 /* The update of variable i. */
 static iso_update *apply(const minimizer *m, int i)
 {
     iso_optimizer optimizer = *m->optimizer;
+    const iso_optimizer_rule *rule = iso_optimizer_rule_find(optimizer.rule);
+    iso_tensor *gradient = m->gradient[i];
+    iso_update *slots = NULL;
+    if (rule->decay_of)
+        optimizer.weight_decay = rule->decay_of(&optimizer, m->variable[i]);
     if (is_named(optimizer.no_decay, iso_variable_path(m->variable[i])))
         optimizer.weight_decay = 0;
     optimizer.no_decay = NULL; /* lent */
-    return iso_update_apply(m->variable[i], m->gradient[i], m->iteration, m->rate, &optimizer);
+    if (rule->direction)
+        slots = compose(m, &optimizer, i, &gradient);
+    return iso_update_join(slots,
+                           iso_update_apply(m->variable[i], gradient, m->iteration, m->rate, &optimizer));
 }
 
 /* Sets the rule's own name, which lives as long as the program. Without a rule: Keras's default. Settings

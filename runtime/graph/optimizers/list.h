@@ -15,5 +15,8 @@ OPTIMIZER(lion)
 OPTIMIZER(adamax)
 OPTIMIZER(adadelta)
 OPTIMIZER(ftrl)
+OPTIMIZER(lamb)
+OPTIMIZER(adafactor)
+OPTIMIZER(muon)
 // clang-format on
 #undef OPTIMIZER

@@ -48,7 +48,9 @@ const iso_optimizer_rule *iso_optimizer_rule_find(const char *name)
 const char *iso_optimizer_kernel(const char *name)
 {
     const iso_optimizer_rule *rule = iso_optimizer_rule_find(name);
-    return !rule ? name : rule->kernel ? rule->kernel : rule->row.name;
+    if (!rule)
+        return name;
+    return rule->direction ? iso_optimizer_sgd.row.name : rule->kernel ? rule->kernel : rule->row.name;
 }
 
 int iso_optimizer_count(void)
@@ -79,11 +81,12 @@ static double value_of(const iso_optimizer *optimizer, const iso_setting *settin
     return optimizer->hyper[i];
 }
 
-int iso_optimizer_slots(const iso_optimizer *optimizer, const char **names, double *initial)
+/* own: with the slots of the rule. */
+static int list_slots(const iso_optimizer *optimizer, bool own, const char **names, double *initial)
 {
     const iso_optimizer_rule *rule = iso_optimizer_rule_find(optimizer->rule);
     int count = 0;
-    for (const iso_optimizer_slot *slot = rule->slot; slot->name; slot++) {
+    for (const iso_optimizer_slot *slot = rule->slot; own && slot->name; slot++) {
         if (slot->with && value_of(optimizer, rule->row.setting, slot->with) == 0)
             continue;
         initial[count] = slot->initial ? value_of(optimizer, rule->row.setting, slot->initial) : 0;
@@ -94,6 +97,32 @@ int iso_optimizer_slots(const iso_optimizer *optimizer, const char **names, doub
         names[count++] = ISO_AVERAGE_SLOT;
     }
     return count;
+}
+
+int iso_optimizer_slots(const iso_optimizer *optimizer, const char **names, double *initial)
+{
+    return list_slots(optimizer, true, names, initial);
+}
+
+int iso_optimizer_kernel_slots(const iso_optimizer *optimizer, const char **names, double *initial)
+{
+    return list_slots(optimizer, !iso_optimizer_rule_find(optimizer->rule)->direction, names, initial);
+}
+
+bool iso_optimizer_has_slot(const iso_optimizer *optimizer, const iso_variable *variable, int slot,
+                            iso_shape *shape, int *without)
+{
+    const iso_optimizer_rule *rule = iso_optimizer_rule_find(optimizer->rule);
+    *without = 0;
+    *shape = *iso_variable_shape(variable);
+    if (rule->has_slot && !rule->has_slot(optimizer, variable, slot, without))
+        return false;
+    if (*without == 0)
+        return true;
+    shape->rank--;
+    for (int d = *without - 1; d < shape->rank; d++)
+        shape->dim[d] = shape->dim[d + 1];
+    return true;
 }
 
 /* ---- options ---- */
@@ -233,7 +262,7 @@ bool iso_optimizer_prepare(const iso_optimizer_rule *rule, const iso_optimizer *
     memset(hyper, 0, ISO_MAX_HYPER * sizeof *hyper);
     hyper[ISO_HYPER_RATE] = rate;
     hyper[ISO_HYPER_DECAY] = optimizer->weight_decay * rate;
-    for (int i = 0; rule->row.setting[i].name; i++)
+    for (int i = 0; !rule->direction && rule->row.setting[i].name; i++)
         hyper[ISO_HYPER_OWN + i] = optimizer->hyper[i];
     if (rule->prepare)
         rule->prepare(optimizer, dtype == ISO_F32, updates_after(optimizer, iterations), hyper);

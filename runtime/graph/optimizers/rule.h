@@ -23,6 +23,18 @@ typedef struct iso_optimizer_scalar {
     iso_tensor *(*next)(const iso_optimizer *optimizer, iso_tensor *now, iso_tensor *update);
 } iso_optimizer_scalar;
 
+/* One variable in an update that is built from ops of the graph. Scalars are ISO_F64. */
+typedef struct iso_composed_update {
+    const iso_optimizer *optimizer; /* of this variable */
+    iso_variable *variable;
+    iso_tensor *gradient; /* summed, clipped; the variable's shape and type */
+    iso_tensor *number;   /* of the update, from 1: a scalar */
+    iso_tensor *kept;     /* the share of the variable that weight decay leaves: a scalar; NULL: all of it */
+    /* The slots of the variable, by their place in the rule's list: before the update, and what the rule makes of
+     * them. NULL: the variable does not have it. */
+    iso_tensor *slot[ISO_MAX_OPTIMIZER_SLOTS];
+} iso_composed_update;
+
 typedef struct iso_optimizer_rule {
     iso_descriptor
         row; /* the settings are members of the struct of options; iso_optimizer.hyper has them in their order */
@@ -38,6 +50,17 @@ typedef struct iso_optimizer_rule {
      * the kernel takes in the step after `updates` completed ones. narrow: variables are float32. NULL:
      * the kernel takes them as they are. */
     void (*prepare)(const iso_optimizer *optimizer, bool narrow, int64_t updates, double *hyper);
+    /* Not NULL: the rule is built from ops of the graph, since it needs more than one element at a time. Returns the
+     * direction d, in the variable's shape and type, and replaces the slots by their new values. The kernel, which is
+     * that of "sgd" without momentum, then does w -= w * decay + rate * d. The slots are variables of the graph. */
+    iso_tensor *(*direction)(iso_composed_update *update);
+    /* Whether a variable has this slot of the list. *without, which is 0 before the call: the dimension of the
+     * variable that the slot lacks, from 1. NULL: all variables have all slots. Only with `direction`. */
+    bool (*has_slot)(const iso_optimizer *optimizer, const iso_variable *variable, int slot, int *without);
+    bool stand_ins;         /* Keras's files hold a whole number 0 for a slot that a variable does not have */
+    const char *empty_list; /* an argument of Keras's class that must be an empty list; NULL: there is none */
+    /* The weight decay of a variable. NULL: the optimizer's. */
+    double (*decay_of)(const iso_optimizer *optimizer, const iso_variable *variable);
 } iso_optimizer_rule;
 
 /* .size and .common of a rule. Every struct of options has the same first and last members. */
@@ -66,6 +89,28 @@ const char *iso_optimizer_kernel(const char *name);
  * (ISO_MAX_OPTIMIZER_SLOTS). The last one is ISO_AVERAGE_SLOT if it has use_ema. */
 #define ISO_AVERAGE_SLOT "average"
 int iso_optimizer_slots(const iso_optimizer *optimizer, const char **names, double *initial);
+/* Those of them that kernels update: without the slots of a rule that is built from ops. */
+int iso_optimizer_kernel_slots(const iso_optimizer *optimizer, const char **names, double *initial);
+/* Whether a variable has the slot of this number; then its shape, and the dimension of the variable that it lacks,
+ * from 1 (0: none). */
+bool iso_optimizer_has_slot(const iso_optimizer *optimizer, const iso_variable *variable, int slot,
+                            iso_shape *shape, int *without);
+
+/* For rules that are built from ops. */
+
+/* state += (value - state) * rest, as Keras's moving means. */
+iso_tensor *iso_composed_mean(iso_tensor *state, iso_tensor *value, double rest);
+/* 1 - base^number as a scalar of the variable's type, computed in it as Keras does. */
+iso_tensor *iso_composed_rest(const iso_composed_update *update, double base);
+/* The sum of squares of a tensor, in which each element counts once however it is sharded; and that of the variable
+ * after its weight decay. */
+iso_tensor *iso_composed_squares(iso_tensor *x);
+iso_tensor *iso_composed_weight_squares(const iso_composed_update *update);
+/* Creates the slots of an update's variable, below "<prefix>/<rule>/", and fills its `slot`. */
+typedef struct iso_composed_slots {
+    iso_variable *variable[ISO_MAX_OPTIMIZER_SLOTS]; /* NULL: there is none */
+} iso_composed_slots;
+void iso_composed_make_slots(const char *prefix, iso_composed_update *update, iso_composed_slots *slots);
 /* Whether both make the same updates. no_decay, which graphs resolve, is ignored. */
 bool iso_optimizer_equal(const iso_optimizer *a, const iso_optimizer *b);
 

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "runtime/base/arguments.h"
+#include "runtime/graph/graph_impl.h"
 #include "runtime/graph/schedules/list.h"
 
 static const iso_setting settings[] = {
@@ -30,6 +31,26 @@ static double rate(const iso_schedule *s, int64_t done)
     return half_cosine(s, s->warmup_target, iterations - warmup);
 }
 
+static iso_tensor *half_cosine_value(const iso_schedule *s, double from, iso_tensor *iterations)
+{
+    iso_tensor *one = iso_number(iterations->graph, ISO_F64, 1);
+    iso_tensor *done = iso_minimum(iso_affine(iterations, 1 / (double)s->decay_steps, 0), one);
+    double half = 0.5 * from * (1 - s->alpha);
+    return iso_affine(iso_schedule_cosine_of(done), half, half + from * s->alpha);
+}
+
+static iso_tensor *value(const iso_schedule *s, iso_tensor *done)
+{
+    double warmup = (double)s->warmup_steps;
+    if (s->warmup_target == 0)
+        return half_cosine_value(s, s->initial, done);
+    iso_tensor *after = half_cosine_value(s, s->warmup_target, iso_affine(done, 1, -warmup));
+    if (warmup == 0)
+        return after;
+    iso_tensor *rising = iso_affine(done, (s->warmup_target - s->initial) / warmup, s->initial);
+    return iso_where(iso_less(done, iso_number(done->graph, ISO_F64, warmup)), rising, after);
+}
+
 static iso_status check(const iso_schedule *s)
 {
     iso_status status = iso_schedule_check_steps(s);
@@ -49,6 +70,7 @@ const iso_schedule_rule iso_schedule_cosine = {
     .kind = ISO_SCHEDULE_COSINE,
     .needed = 1,
     .rate = rate,
+    .value = value,
     .check = check,
 };
 

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "runtime/base/arguments.h"
+#include "runtime/graph/graph_impl.h"
 #include "runtime/graph/schedules/list.h"
 
 static const iso_setting settings[] = {
@@ -34,6 +35,33 @@ static double rate(const iso_schedule *s, int64_t iterations)
     return s->initial * ((1 - s->alpha) * decayed + s->alpha);
 }
 
+/* restarts() by ops. */
+static iso_tensor *restarts_value(double t_mul, iso_tensor **done)
+{
+    iso_graph *graph = (*done)->graph;
+    if (t_mul == 1) {
+        iso_tensor *count = iso_schedule_floor(*done);
+        *done = iso_subtract(*done, count);
+        return count;
+    }
+    iso_tensor *grown = iso_affine(*done, t_mul - 1, 1);
+    iso_tensor *count =
+        iso_schedule_floor(iso_divide(iso_log(grown), iso_number(graph, ISO_F64, log(t_mul))));
+    iso_tensor *period = iso_power(iso_number(graph, ISO_F64, t_mul), count);
+    iso_tensor *before = iso_affine(period, 1 / (t_mul - 1), -1 / (t_mul - 1));
+    *done = iso_divide(iso_subtract(*done, before), period);
+    return count;
+}
+
+static iso_tensor *value(const iso_schedule *s, iso_tensor *iterations)
+{
+    iso_tensor *done = iso_divide(iterations, iso_number(iterations->graph, ISO_F64, (double)s->decay_steps));
+    iso_tensor *count = restarts_value(s->t_mul, &done);
+    iso_tensor *factor = iso_power(iso_number(done->graph, ISO_F64, s->m_mul), count);
+    iso_tensor *cosine = iso_affine(iso_schedule_cosine_of(done), 0.5, 0.5);
+    return iso_affine(iso_multiply(factor, cosine), s->initial * (1 - s->alpha), s->initial * s->alpha);
+}
+
 static iso_status check(const iso_schedule *s)
 {
     if (s->decay_steps <= 0)
@@ -54,6 +82,7 @@ const iso_schedule_rule iso_schedule_cosine_restarts = {
     .needed = 1,
     .titled = "SGDRDecay",
     .rate = rate,
+    .value = value,
     .check = check,
 };
 

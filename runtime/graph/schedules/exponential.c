@@ -1,12 +1,20 @@
 /* Keras's ExponentialDecay. */
 #include <math.h>
 
+#include "runtime/graph/graph_impl.h"
 #include "runtime/graph/schedules/list.h"
 
 static double rate(const iso_schedule *s, int64_t iterations)
 {
     double exponent = (double)iterations / (double)s->decay_steps;
     return s->initial * pow(s->rate, s->staircase ? floor(exponent) : exponent);
+}
+
+static iso_tensor *value(const iso_schedule *s, iso_tensor *done)
+{
+    iso_tensor *exponent = iso_divide(done, iso_number(done->graph, ISO_F64, (double)s->decay_steps));
+    iso_tensor *base = iso_number(done->graph, ISO_F64, s->rate);
+    return iso_affine(iso_power(base, s->staircase ? iso_schedule_floor(exponent) : exponent), s->initial, 0);
 }
 
 static iso_status check(const iso_schedule *s)
@@ -22,6 +30,7 @@ const iso_schedule_rule iso_schedule_exponential = {
     .kind = ISO_SCHEDULE_EXPONENTIAL,
     .needed = 2,
     .rate = rate,
+    .value = value,
     .check = check,
 };
 

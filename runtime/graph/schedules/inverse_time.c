@@ -1,12 +1,20 @@
 /* Keras's InverseTimeDecay. */
 #include <math.h>
 
+#include "runtime/graph/graph_impl.h"
 #include "runtime/graph/schedules/list.h"
 
 static double rate(const iso_schedule *s, int64_t iterations)
 {
     double done = (double)iterations / (double)s->decay_steps;
     return s->initial / (1 + s->rate * (s->staircase ? floor(done) : done));
+}
+
+static iso_tensor *value(const iso_schedule *s, iso_tensor *done)
+{
+    iso_tensor *periods = iso_divide(done, iso_number(done->graph, ISO_F64, (double)s->decay_steps));
+    iso_tensor *below = iso_affine(s->staircase ? iso_schedule_floor(periods) : periods, s->rate, 1);
+    return iso_divide(iso_number(done->graph, ISO_F64, s->initial), below);
 }
 
 static iso_status check(const iso_schedule *s)
@@ -23,6 +31,7 @@ const iso_schedule_rule iso_schedule_inverse_time = {
     .kind = ISO_SCHEDULE_INVERSE_TIME,
     .needed = 2,
     .rate = rate,
+    .value = value,
     .check = check,
 };
 

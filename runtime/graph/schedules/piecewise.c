@@ -1,5 +1,6 @@
 /* Keras's PiecewiseConstantDecay. */
 #include "runtime/base/arguments.h"
+#include "runtime/graph/graph_impl.h"
 #include "runtime/graph/schedules/list.h"
 
 static double rate(const iso_schedule *s, int64_t iterations)
@@ -8,6 +9,15 @@ static double rate(const iso_schedule *s, int64_t iterations)
     while (i < s->n_boundaries && iterations > s->boundaries[i])
         i++;
     return s->value[i];
+}
+
+static iso_tensor *value(const iso_schedule *s, iso_tensor *done)
+{
+    iso_tensor *rate = iso_number(done->graph, ISO_F64, s->value[s->n_boundaries]);
+    for (int i = s->n_boundaries - 1; i >= 0; i--)
+        rate = iso_where(iso_greater(done, iso_number(done->graph, ISO_F64, (double)s->boundaries[i])), rate,
+                         iso_number(done->graph, ISO_F64, s->value[i]));
+    return rate;
 }
 
 static iso_status check(const iso_schedule *s)
@@ -28,6 +38,7 @@ const iso_schedule_rule iso_schedule_piecewise = {
     .piecewise = true,
     .titled = "PiecewiseConstant",
     .rate = rate,
+    .value = value,
     .check = check,
 };
 

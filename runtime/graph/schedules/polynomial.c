@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "runtime/base/arguments.h"
+#include "runtime/graph/graph_impl.h"
 #include "runtime/graph/schedules/list.h"
 
 static const iso_setting settings[] = {
@@ -23,6 +24,20 @@ static double rate(const iso_schedule *s, int64_t done)
     return (s->initial - s->end) * pow(1 - iterations / steps, s->power) + s->end;
 }
 
+static iso_tensor *value(const iso_schedule *s, iso_tensor *done)
+{
+    double steps = (double)s->decay_steps;
+    iso_tensor *length = iso_number(done->graph, ISO_F64, steps);
+    if (s->cycle) { /* the length becomes its first multiple that is not below `done` */
+        iso_tensor *periods = iso_divide(done, length), *whole = iso_schedule_floor(periods);
+        iso_tensor *above = iso_where(iso_less(whole, periods), iso_affine(whole, 1, 1), whole);
+        length = iso_affine(iso_maximum(above, iso_number(done->graph, ISO_F64, 1)), steps, 0);
+    }
+    iso_tensor *left = iso_affine(iso_divide(iso_minimum(done, length), length), -1, 1);
+    return iso_affine(iso_power(left, iso_number(done->graph, ISO_F64, s->power)), s->initial - s->end,
+                      s->end);
+}
+
 static iso_status check(const iso_schedule *s)
 {
     iso_status status = iso_schedule_check_steps(s);
@@ -39,6 +54,7 @@ const iso_schedule_rule iso_schedule_polynomial = {
     .kind = ISO_SCHEDULE_POLYNOMIAL,
     .needed = 1,
     .rate = rate,
+    .value = value,
     .check = check,
 };
 

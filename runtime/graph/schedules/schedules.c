@@ -3,10 +3,12 @@
 
 #include "runtime/base/arguments.h"
 #include "runtime/base/thread_modes.h"
+#include "runtime/graph/graph_impl.h"
 #include "runtime/graph/schedules/list.h"
 
 const iso_descriptor *const iso_schedule_rows[] = {
 #define SCHEDULE(name, settings) &iso_schedule_##name.row,
+#include "runtime/graph/graph_impl.h"
 #include "runtime/graph/schedules/list.h"
     NULL,
 };
@@ -86,6 +88,28 @@ iso_status iso_schedule_check_steps(const iso_schedule *schedule)
         return iso_error(ISO_INVALID, "schedule: decay_steps is %lld, it must be positive",
                          (long long)schedule->decay_steps);
     return ISO_OK;
+}
+
+iso_tensor *iso_schedule_value(const iso_schedule *schedule, iso_tensor *done, iso_tensor *learning_rate)
+{
+    const iso_schedule_rule *rule = iso_schedule_rule_of(schedule);
+    return rule->value ? rule->value(schedule, done) : learning_rate;
+}
+
+iso_tensor *iso_schedule_floor(iso_tensor *x)
+{
+    return iso_cast(iso_cast(x, ISO_I64), ISO_F64);
+}
+
+/* cos(pi x) = -sin(y), y = pi (x - 1/2): its series, whose rest is below 1e-17 for |y| <= pi / 2. */
+iso_tensor *iso_schedule_cosine_of(iso_tensor *x)
+{
+    enum { LAST = 23 };
+    iso_tensor *y = iso_affine(x, 3.14159265358979323846, -1.57079632679489661923), *square = iso_square(y);
+    iso_tensor *sum = iso_affine(square, -1.0 / (LAST * (LAST - 1)), 1);
+    for (int k = LAST - 2; k > 1; k -= 2)
+        sum = iso_affine(iso_multiply(square, sum), -1.0 / (k * (k - 1)), 1);
+    return iso_negate(iso_multiply(y, sum));
 }
 
 double iso_schedule_rate(const iso_optimizer *optimizer, int64_t iterations, double learning_rate)

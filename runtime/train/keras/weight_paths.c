@@ -349,11 +349,11 @@ static iso_status add_own(finder *f, const char *name, int *at)
                        : iso_error(ISO_FAILED, "the model's optimizer has no variable '%s'", path);
 }
 
-/* Adds what Keras stores for a variable that the loss does not depend on: the slot's initial value. */
-static iso_status add_unused(finder *f, const iso_variable *variable, const char *h5_path, double initial)
+/* Adds what Keras stores for a variable that the loss does not depend on: the slot's initial value; or, with a scalar
+ * shape, for a variable that does not have the slot. */
+static iso_status add_unused(finder *f, iso_dtype dtype, const iso_shape *shape, const char *h5_path,
+                             double initial)
 {
-    const iso_shape *shape = iso_variable_shape(variable);
-    iso_dtype dtype = iso_variable_dtype(variable);
     int64_t count = 0;
     void *values = NULL;
     iso_status status = ISO_OK;
@@ -366,21 +366,23 @@ done:
     return status;
 }
 
+/* shape NULL: the variable's. */
 static iso_status add_slot(finder *f, const iso_optimizer *optimizer, int number, const char *slot,
-                           double initial, int *at)
+                           const iso_shape *shape, double initial, int *at)
 {
     const iso_variable *variable = iso_graph_variable(f->graph, number);
     char h5_path[64], path[LONGEST_H5_PATH];
     iso_status status = ISO_OK;
     snprintf(h5_path, sizeof h5_path, "/optimizer/vars/%d", (*at)++);
+    shape = shape ? shape : iso_variable_shape(variable);
     if (!iso_variable_updated(variable))
-        return add_unused(f, variable, h5_path, initial);
+        return add_unused(f, iso_variable_dtype(variable), shape, h5_path, initial);
     ISO_TRY(form(path, "optimizer/%s/%s/%s", optimizer->rule, iso_variable_path(variable), slot));
     int gathered = weight_paths_number_of(f, path);
     if (gathered >= 0)
-        f->placed[gathered] = true; /* a gradient accumulator is a variable of the graph */
-    status =
-        add_tensor(f->out, h5_path, path, iso_variable_dtype(variable), iso_variable_shape(variable), NULL);
+        f->placed[gathered] =
+            true; /* gradient accumulators and slots of some rules are variables of the graph */
+    status = add_tensor(f->out, h5_path, path, iso_variable_dtype(variable), shape, NULL);
 done:
     return status;
 }
@@ -391,6 +393,22 @@ static bool is_beside(const iso_optimizer_rule *rule, const char *name)
     while (strcmp(slot->name, name) != 0)
         slot++;
     return slot->beside;
+}
+
+/* Adds slot k of a variable, if it has it. */
+static iso_status add_slot_of_rule(finder *f, const iso_optimizer *optimizer, int number, int k,
+                                   const char *name, double initial, int *at)
+{
+    const iso_variable *variable = iso_graph_variable(f->graph, number);
+    char h5_path[64];
+    iso_shape shape;
+    int without;
+    if (iso_optimizer_has_slot(optimizer, variable, k, &shape, &without))
+        return add_slot(f, optimizer, number, name, &shape, initial, at);
+    if (!iso_optimizer_rule_find(optimizer->rule)->stand_ins)
+        return ISO_OK;
+    snprintf(h5_path, sizeof h5_path, "/optimizer/vars/%d", (*at)++);
+    return add_unused(f, ISO_I32, &ISO_SCALAR, h5_path, 0);
 }
 
 /* Keras lists the slots of one kind for all variables, then the next kind; some optimizers alternate between
@@ -407,7 +425,7 @@ static iso_status weight_paths_add_slots(finder *f, const iso_optimizer *optimiz
             end++;
         for (int i = 0; i < f->n_trainables; i++)
             for (int k = first; k < end; k++)
-                ISO_TRY(add_slot(f, optimizer, f->trainables[i], name[k], initial[k], at));
+                ISO_TRY(add_slot_of_rule(f, optimizer, f->trainables[i], k, name[k], initial[k], at));
     }
 done:
     return status;
@@ -425,9 +443,9 @@ static iso_status add_optimizer(finder *f, const iso_optimizer *optimizer)
     if (optimizer->schedule.kind == ISO_SCHEDULE_CONSTANT)
         ISO_TRY(add_own(f, "learning_rate", &at));
     for (int i = 0; optimizer->use_ema && i < f->n_trainables; i++)
-        ISO_TRY(add_slot(f, optimizer, f->trainables[i], ISO_AVERAGE_SLOT, 0, &at));
+        ISO_TRY(add_slot(f, optimizer, f->trainables[i], ISO_AVERAGE_SLOT, NULL, 0, &at));
     for (int i = 0; optimizer->accumulation > 1 && i < f->n_trainables; i++)
-        ISO_TRY(add_slot(f, optimizer, f->trainables[i], "gradient_accumulator", 0, &at));
+        ISO_TRY(add_slot(f, optimizer, f->trainables[i], "gradient_accumulator", NULL, 0, &at));
     ISO_TRY(weight_paths_add_slots(f, optimizer, rule, &at));
     if (rule->scalar.name)
         ISO_TRY(add_own(f, rule->scalar.name, &at));

@@ -260,6 +260,9 @@ START_TEST(as_keras)
         {"chain_adamax", chain, iso_adamax(), 0},
         {"chain_adadelta", chain, iso_adadelta(), 0},
         {"chain_ftrl", chain, iso_ftrl(), 0},
+        {"images_adafactor", images, iso_adafactor(), 0},
+        {"images_muon", images, iso_muon(), 0},
+        {"frozen_lamb", frozen, iso_lamb(.accumulation = 2, .use_ema = true), 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         check_case(&cases[i]);
