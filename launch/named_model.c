@@ -130,20 +130,32 @@ static int64_t context_of_file(iso_model *model)
     return tokens ? shape->dim[1] : 0;
 }
 
-/* That of a built-in model of tokens; 0: it takes no tokens. */
-static int64_t context_of_settings(const iso_named_model *named)
+static int64_t setting_of(const iso_named_model *named, const char *name)
 {
-    for (const iso_setting *s = named->builtin->settings; named->builtin->tokens && s->name; s++)
-        if (strcmp(s->name, "context") == 0)
-            return (int64_t)iso_setting_get(s, &named->settings);
-    return 0;
+    return (int64_t)iso_setting_get(iso_setting_of(named->builtin->settings, name), &named->settings);
 }
 
 int64_t iso_named_model_context(const iso_named_model *named)
 {
-    if (named->context)
-        return named->context;
-    return named->builtin ? context_of_settings(named) : context_of_file(named->model);
+    if (!named->builtin)
+        return context_of_file(named->model);
+    if (!named->builtin->tokens || named->builtin->labels)
+        return 0;
+    return named->context ? named->context : setting_of(named, "context");
+}
+
+int64_t iso_named_model_vocabulary(const iso_named_model *named)
+{
+    if (!named->builtin->tokens)
+        return 0;
+    return named->builtin->labels ? setting_of(named, "vocabulary") : named->n_outputs;
+}
+
+iso_shape iso_named_model_row(const iso_named_model *named)
+{
+    if (!named->builtin->tokens)
+        return ISO_SHAPE(28, 28, 1);
+    return ISO_SHAPE(named->context ? named->context : setting_of(named, "context"));
 }
 
 void iso_named_model_make(iso_context *ctx, const iso_train_options *options, const iso_shape *row,
@@ -151,8 +163,7 @@ void iso_named_model_make(iso_context *ctx, const iso_train_options *options, co
 {
     if (named->model)
         return;
-    int64_t context = iso_named_model_context(named);
-    iso_shape shape = row->rank ? *row : context ? ISO_SHAPE(context) : ISO_SHAPE(28, 28, 1);
+    iso_shape shape = row->rank ? *row : iso_named_model_row(named);
     named->model = iso_builtin_model_create(ctx, named->builtin, shape, named->n_outputs,
                                             precision_of(options), &named->settings);
 }

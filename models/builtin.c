@@ -1,7 +1,8 @@
-/* The built-in models: networks of guides of Keras and TensorFlow, GPT-2 and LLaMA. A new one is a function and a row
- * of the table. */
+/* The built-in models: networks of guides of Keras and TensorFlow, GPT-2, LLaMA and encoders. A new one is
+ * a function and a row of the table. */
 #include <string.h>
 
+#include "models/bert_impl.h"
 #include "models/gpt_impl.h"
 #include "models/llama_impl.h"
 #include "models/models.h"
@@ -74,6 +75,15 @@ static iso_tensor *llama(iso_tensor *x, int outputs, const void *settings)
     return iso_llama_with(&options, sizeof options); /* logits: [batch, t, outputs] */
 }
 
+/* BERT and its like, on tokens. */
+static iso_tensor *bert(iso_tensor *x, int outputs, const void *settings)
+{
+    iso_bert_options options = settings ? *(const iso_bert_options *)settings : (iso_bert_options){0};
+    options.x = x;
+    options.classes = outputs;
+    return iso_bert_with(&options, sizeof options); /* logits: [batch, outputs] */
+}
+
 /* The optimizer of nanoGPT: AdamW with weight decay on matrices alone, embeddings too, and gradients clipped by their
  * norm. */
 static iso_optimizer gpt_adamw(void)
@@ -86,6 +96,13 @@ static iso_optimizer gpt_adamw(void)
 static iso_optimizer llama_adamw(void)
 {
     return iso_adamw(3e-4, .beta_2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.1, .no_decay = "scale,bias",
+                     .global_clip_norm = 1);
+}
+
+/* For a pretrained encoder: that of BERT's paper, with the learning rate of transformers' Trainer. */
+static iso_optimizer encoder_adamw(void)
+{
+    return iso_adamw(5e-5, .epsilon = 1e-8, .weight_decay = 0.01, .no_decay = "bias,gamma,beta",
                      .global_clip_norm = 1);
 }
 
@@ -164,6 +181,20 @@ static const iso_builtin_model models[] = {
      .metrics = {ISO_METRIC_ACCURACY},
      .batch = 12,
      .outputs = 256},
+    {.name = "bert",
+     .description =
+         "BERT, RoBERTa or DistilBERT, classifies rows of tokens: bert:vocabulary=30522,layers=12,heads=12,"
+         "width=768,hidden=3072,context=512,token_types=2,pad=0,separator=0,epsilon=1e-12,dropout=0,"
+         "attention_dropout=0,classifier_dropout=0,kind=bert,gelu_tanh=0,recompute=0; AdamW",
+     .build = bert,
+     .tokens = true,
+     .labels = true,
+     .settings = iso_bert_settings,
+     .optimizer = encoder_adamw,
+     .loss = ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS,
+     .metrics = {ISO_METRIC_ACCURACY},
+     .batch = 32,
+     .outputs = 2},
 };
 
 int iso_builtin_model_count(void)

@@ -3,6 +3,7 @@
 #ifndef ISO_MODELS_MODELS_H
 #define ISO_MODELS_MODELS_H
 
+#include "models/bert.h"
 #include "models/gpt.h"
 #include "models/llama.h"
 #include "runtime/train/train.h"
@@ -21,6 +22,9 @@ typedef struct iso_builtin_model {
      * integers [batch, t] -> [batch, t, outputs]. settings: a struct of the model's type; NULL: its defaults */
     iso_tensor *(*build)(iso_tensor *x, int outputs, const void *settings);
     bool tokens;
+    /* With `tokens`: it classifies rows, -> [batch, outputs]. Tokens are below the setting "vocabulary", otherwise
+     * below `outputs`. */
+    bool labels;
     /* Its numbers, as in "gpt:layers=2"; NULL: none. With `tokens` one is "context". */
     const struct iso_setting *settings;
     iso_optimizer (*optimizer)(void); /* its guide's choices */
@@ -32,6 +36,7 @@ typedef struct iso_builtin_model {
 
 /* The settings of any built-in model. */
 typedef union iso_builtin_settings {
+    iso_bert_options bert;
     iso_gpt_options gpt;
     iso_llama_options llama;
 } iso_builtin_settings;

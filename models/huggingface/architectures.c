@@ -1,32 +1,12 @@
 /* The architectures: for each the keys of config.json and the names of its tensors. The same rows serve to read and
- * to write. Names and their meaning are those of transformers' models/gpt2, llama, mistral, phi3, qwen2 and qwen3. */
+ * to write. Names and their meaning are those of transformers' models/gpt2, llama, mistral, phi3, qwen2 and qwen3;
+ * encoders.c has the others. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "models/huggingface/huggingface_impl.h"
+#include "models/huggingface/rows_impl.h"
 #include "runtime/graph/origin.h"
-
-#define ROW(name, theirs, inputs, transposed, part, parts)                                                   \
-    {                                                                                                        \
-        name, theirs, inputs, transposed, part, parts, false                                                 \
-    }
-#define VECTOR(name, theirs) ROW(name, theirs, 0, false, 0, 0)
-#define MATRIX(name, theirs, inputs) ROW(name, theirs, inputs, false, 0, 0)
-#define TRANSPOSED(name, theirs, inputs) ROW(name, theirs, inputs, true, 0, 0)
-#define THIRD(name, theirs, inputs, part) ROW(name, theirs, inputs, false, part, 3)
-#define SLICE(name, theirs, part, parts, heads)                                                              \
-    {                                                                                                        \
-        name, theirs, 1, true, part, parts, heads                                                            \
-    }
-#define SETTING(key, kind, setting, fallback, zero_is_null)                                                  \
-    {                                                                                                        \
-        key, ISO_HF_##kind, setting, fallback, NULL, zero_is_null                                            \
-    }
-#define FIXED(key, value)                                                                                    \
-    {                                                                                                        \
-        key, ISO_HF_FIXED, NULL, 0, value, false                                                             \
-    }
 
 /* ---- GPT-2: its Conv1D has matrices as we have; queries, keys and values are side by side ---- */
 
@@ -367,6 +347,7 @@ static iso_status phi3_read(const char *file, const json_t *config, iso_builtin_
 static const iso_hf_architecture gpt = {.type = "gpt2",
                                         .class = "GPT2LMHeadModel",
                                         .builtin = "gpt",
+                                        .size = sizeof(iso_gpt_options),
                                         .prefix = "transformer.",
                                         .tensors = gpt_tensors,
                                         .ignored = gpt_ignored,
@@ -375,8 +356,8 @@ static const iso_hf_architecture gpt = {.type = "gpt2",
                                         .read = gpt_read,
                                         .write = gpt_write};
 #define LLAMA_LIKE(name, class_name, rows)                                                                   \
-    .type = name, .class = class_name, .builtin = "llama", .prefix = "model.", .tensors = rows,              \
-    .ignored = llama_ignored, .table = "model.embed_tokens.weight"
+    .type = name, .class = class_name, .builtin = "llama", .size = sizeof(iso_llama_options),                \
+    .prefix = "model.", .tensors = rows, .ignored = llama_ignored, .table = "model.embed_tokens.weight"
 static const iso_hf_architecture llama = {LLAMA_LIKE("llama", "LlamaForCausalLM", llama_tensors),
                                           .keys = llama_keys, .read = llama_read, .write = llama_write,
                                           .has = llama_has};
@@ -393,8 +374,8 @@ static const iso_hf_architecture phi3 = {LLAMA_LIKE("phi3", "Phi3ForCausalLM", p
                                          .keys = phi3_keys, .read = phi3_read, .write = llama_write,
                                          .has = phi3_has};
 /* For a model without a file the first that has it is taken. */
-const iso_hf_architecture *const iso_hf_architectures[] = {&gpt,   &llama, &mistral, &qwen2,
-                                                           &qwen3, &phi3,  NULL};
+const iso_hf_architecture *const iso_hf_architectures[] = {&gpt,   &llama, &mistral,        &qwen2,
+                                                           &qwen3, &phi3,  ISO_HF_ENCODERS, NULL};
 
 const iso_hf_architecture *iso_hf_architecture_find(const json_t *config)
 {
@@ -416,10 +397,7 @@ iso_status iso_hf_architecture_of(iso_model *model, const char *use, const iso_h
             continue;
         builtin = true;
         *settings = (iso_builtin_settings){0};
-        if (a == &gpt)
-            settings->gpt = *(const iso_gpt_options *)options;
-        else
-            settings->llama = *(const iso_llama_options *)options;
+        memcpy(settings, options, a->size);
         if (a->has && !a->has(settings))
             continue;
         *architecture = a;
@@ -433,8 +411,7 @@ iso_status iso_hf_architecture_of(iso_model *model, const char *use, const iso_h
                          use);
     return iso_error(
         ISO_INVALID,
-        "'%s': the model is not a built-in gpt or llama (GPT-2, LLaMA), which alone are exchanged "
-        "with Hugging Face",
+        "'%s': the model is not a built-in gpt, llama or bert, which alone are exchanged with Hugging Face",
         use);
 }
 
@@ -444,11 +421,14 @@ bool iso_hf_architecture_fits(const iso_hf_architecture *other, const iso_hf_arc
     return strcmp(other->builtin, architecture->builtin) == 0 && (!other->has || other->has(settings));
 }
 
-/* Whether a text is the pattern with a number in the place of '#'. */
+/* Whether a text is the pattern with a number in the place of '#', and any end in the place of a last '*'. */
 static bool fits(const char *pattern, const char *text, int64_t *block)
 {
     const char *mark = strchr(pattern, '#');
+    const size_t all = strlen(pattern);
     *block = 0;
+    if (all > 0 && pattern[all - 1] == '*')
+        return strncmp(pattern, text, all - 1) == 0;
     if (!mark)
         return strcmp(pattern, text) == 0;
     size_t length = (size_t)(mark - pattern);

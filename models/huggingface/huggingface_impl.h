@@ -23,6 +23,7 @@ typedef struct iso_hf_tensor {
     bool transposed;
     int part, parts; /* ours is this one of parts of their outputs, side by side; parts 0: the whole */
     bool heads;      /* the parts are as long as queries, keys and values of llama; otherwise all are equal */
+    bool optional;   /* of a classifier: if the files lack it, ours stays as it was drawn */
 } iso_hf_tensor;
 
 typedef enum iso_hf_kind { ISO_HF_COUNT, ISO_HF_REAL, ISO_HF_FLAG, ISO_HF_FIXED } iso_hf_kind;
@@ -40,11 +41,13 @@ typedef struct iso_hf_key {
 typedef struct iso_hf_architecture {
     const char *type, *class; /* in config.json: "gpt2", "GPT2LMHeadModel" */
     const char *builtin;
+    size_t size;                  /* of the model's options */
+    bool labels;                  /* its outputs are the labels of id2label; otherwise tokens */
     const char *prefix;           /* of the names, which files of the bare model lack */
     const iso_hf_tensor *tensors; /* ends with NULL */
-    const char *const *ignored;   /* tensors that hold nothing that is trained; ends with NULL */
-    const char
-        *table; /* of tokens, of which files of a model with tied tables may have a copy, ISO_HF_COPY */
+    const char *const *ignored;   /* tensors that hold nothing that the model has; ends with NULL */
+    /* Of tokens, of which files of a model with tied tables may have a copy, ISO_HF_COPY; NULL: none has. */
+    const char *table;
     const iso_hf_key *keys; /* ends with NULL */
     /* What no row says. file: for messages. Reads settings, which have the values of the rows; adds keys to an object
      * that has those of the rows. */
@@ -53,6 +56,10 @@ typedef struct iso_hf_architecture {
     /* Whether it has a network of these settings; NULL: it has all. */
     bool (*has)(const iso_builtin_settings *settings);
 } iso_hf_architecture;
+
+/* Those of encoders.c, in the order of iso_hf_architectures. */
+extern const iso_hf_architecture iso_hf_bert, iso_hf_roberta, iso_hf_xlm_roberta, iso_hf_distilbert;
+#define ISO_HF_ENCODERS &iso_hf_bert, &iso_hf_roberta, &iso_hf_xlm_roberta, &iso_hf_distilbert
 
 /* All; ends with NULL. */
 extern const iso_hf_architecture *const iso_hf_architectures[];
@@ -70,7 +77,7 @@ const iso_hf_tensor *iso_hf_tensor_of(const iso_hf_architecture *architecture, c
 /* Writes a name with the number in the place of '#'. */
 enum { ISO_HF_NAME = 200 };
 char *iso_hf_name(const char *pattern, int64_t block, char text[ISO_HF_NAME]);
-/* Whether a tensor of a file holds nothing that is trained. */
+/* Whether a tensor of a file holds nothing that the model has. */
 bool iso_hf_is_ignored(const iso_hf_architecture *architecture, const char *name);
 
 /* ---- config.json (config.c) ---- */
@@ -82,6 +89,10 @@ void iso_hf_config_write(const iso_hf_architecture *architecture, const iso_buil
                          const char *dtype, json_t *config);
 /* The error ISO_INVALID: "FILE: KEY is VALUE; SUPPORTED". */
 iso_status iso_hf_refuse(const char *file, const char *key, const json_t *value, const char *supported);
+/* The number of labels of a config.json; and the keys of a model with `count` labels: the names that `config` has if
+ * they are as many, otherwise those of transformers. ISO_INVALID: iso_hf_refuse. */
+iso_status iso_hf_read_labels(const char *file, const json_t *config, int *count);
+void iso_hf_write_labels(int64_t count, json_t *config);
 /* A number that a key has; false: it has another value. A key that is missing or null has the fallback. */
 bool iso_hf_number(const json_t *config, const char *key, double fallback, double *number);
 
@@ -103,8 +114,11 @@ bool iso_hf_has_rotary(const iso_llama_options *o);
 
 /* ---- files (files.c) ---- */
 
-/* The file and the number in it of a tensor with this name, or with the name without the prefix; -1: none has it. */
+/* The file and the number in it of a tensor with this name, with the name without the prefix, or with an older name;
+ * -1: none has it. */
 int iso_hf_files_find(const iso_hf_files *files, const char *prefix, const char *name, iso_saved_file **file);
+/* Writes today's name for one of an older file, whose normalisations have gamma and beta. */
+char *iso_hf_new_name(const char *name, char text[ISO_HF_NAME]);
 /* Removes a folder's index, if it has one, and adds the paths of the files that it named to `paths`, each with a
  * newline. Local. */
 iso_status iso_hf_remove_index(const char *folder, iso_text *paths);

@@ -113,6 +113,11 @@ def prepare(folder):
         with h5py.File(f"{folder}/{name}.h5", "w") as file:
             file["x"] = generator.standard_normal((96, 4)).astype(np.float32)
             file["y"] = generator.integers(0, 3, 96).astype(np.int32)
+    shutil.copytree(f"{ROOT}/tests/encoders/bert-base", f"{folder}/bert-base-uncased")
+    for name in ("texts", "other-texts"):
+        with h5py.File(f"{folder}/{name}.h5", "w") as file:
+            file["input_ids"] = generator.integers(0, 31, (96, 10)).astype(np.int32)
+            file["labels"] = generator.integers(0, 2, 96).astype(np.int32)
 
 
 def run(command, folder, data):
