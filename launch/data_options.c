@@ -212,7 +212,7 @@ static iso_status open_one(iso_context *ctx, const iso_train_options *options, c
     bool normal;
     const char *after = after_random(name, &normal);
     int64_t context = iso_named_model_context(named);
-    if (after && (normal || *after || options->classes || !named->builtin || named->builtin->tokens ||
+    if (after && (normal || *after || options->classes || !named->builtin || named->builtin->settings ||
                   !is_sparse(named->compile.loss)))
         return open_random(ctx, after, normal, part, named, dataset);
     const char *of;

@@ -104,6 +104,8 @@ iso_status iso_named_model_find(iso_context *ctx, const iso_train_options *optio
     iso_status status = iso_pretrained_model_find(ctx, options, named, &found);
     if (status != ISO_OK)
         return status;
+    if (found)
+        keep_zeros(named);
     if (found || !is_file(options->model))
         return iso_agree(ctx, found ? take_choices(options, named) : find_builtin(options, named));
     status = iso_agree(ctx, check_classes(options));
@@ -153,9 +155,15 @@ int64_t iso_named_model_vocabulary(const iso_named_model *named)
 
 iso_shape iso_named_model_row(const iso_named_model *named)
 {
-    if (!named->builtin->tokens)
-        return ISO_SHAPE(28, 28, 1);
-    return ISO_SHAPE(named->context ? named->context : setting_of(named, "context"));
+    iso_shape image = named->builtin->image;
+    if (named->builtin->tokens)
+        return ISO_SHAPE(named->context ? named->context : setting_of(named, "context"));
+    if (!named->builtin->settings)
+        return image;
+    int64_t side = setting_of(named, "image"), channels = setting_of(named, "channels");
+    image.dim[0] = image.dim[1] = side ? side : image.dim[0];
+    image.dim[2] = channels ? channels : image.dim[2];
+    return image;
 }
 
 void iso_named_model_make(iso_context *ctx, const iso_train_options *options, const iso_shape *row,

@@ -14,6 +14,7 @@ typedef struct changes {
     bool recompute;
     double dropout, attention_dropout, classifier_dropout;
     int64_t separator;
+    double scale, offset;
 } changes;
 
 static const iso_setting change_rows[] = {ISO_SETTING(changes, COUNT, context, 0),
@@ -22,6 +23,8 @@ static const iso_setting change_rows[] = {ISO_SETTING(changes, COUNT, context, 0
                                           ISO_SETTING(changes, REAL, attention_dropout, 0),
                                           ISO_SETTING(changes, REAL, classifier_dropout, 0),
                                           ISO_SETTING(changes, COUNT, separator, 0),
+                                          ISO_SETTING(changes, REAL, scale, 0),
+                                          ISO_SETTING(changes, REAL, offset, 0),
                                           {0}};
 
 /* `context` is the rows' length, not the model's, which has positions for more. */

@@ -189,7 +189,7 @@ static const iso_argument table[] = {
          ".safetensors file or a folder with model.safetensors"),
     TEXT(save, "save", "FILE or DIR",
          "after training: the whole model as a .keras file, which Keras's load_model() opens, or weights and "
-         "the optimizer's state as a .weights.h5 file; gpt, llama and bert also as a "
+         "the optimizer's state as a .weights.h5 file; gpt, llama, bert and vit also as a "
          "folder that Hugging Face's from_pretrained() opens, or their weights alone as a .safetensors file"),
     CHOICE(save_dtype, "save-dtype", "TYPE", stored_types,
            "the type of the weights in a folder of Hugging Face or a .safetensors file, to which they are "

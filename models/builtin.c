@@ -6,6 +6,7 @@
 #include "models/gpt_impl.h"
 #include "models/llama_impl.h"
 #include "models/models.h"
+#include "models/vit_impl.h"
 #include "runtime/base/text.h"
 #include "runtime/base/thread_modes.h"
 #include "runtime/graph/null_tensor.h"
@@ -84,6 +85,15 @@ static iso_tensor *bert(iso_tensor *x, int outputs, const void *settings)
     return iso_bert_with(&options, sizeof options); /* logits: [batch, outputs] */
 }
 
+/* ViT, on images. */
+static iso_tensor *vit(iso_tensor *x, int outputs, const void *settings)
+{
+    iso_vit_options options = settings ? *(const iso_vit_options *)settings : (iso_vit_options){0};
+    options.x = x;
+    options.classes = outputs;
+    return iso_vit_with(&options, sizeof options); /* logits: [batch, outputs] */
+}
+
 /* The optimizer of nanoGPT: AdamW with weight decay on matrices alone, embeddings too, and gradients clipped by their
  * norm. */
 static iso_optimizer gpt_adamw(void)
@@ -121,10 +131,18 @@ static iso_optimizer rmsprop(void)
     return iso_rmsprop();
 }
 
+#define IMAGES(side, channels)                                                                               \
+    {                                                                                                        \
+        3,                                                                                                   \
+        {                                                                                                    \
+            side, side, channels                                                                             \
+        }                                                                                                    \
+    }
 static const iso_builtin_model models[] = {
     {.name = "mlp",
      .description = "784-256-256-10 perceptron of the multi-worker guide; Adam",
      .build = mlp,
+     .image = IMAGES(28, 1),
      .optimizer = adam,
      .loss = ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS,
      .metrics = {ISO_METRIC_ACCURACY},
@@ -133,6 +151,7 @@ static const iso_builtin_model models[] = {
     {.name = "convnet",
      .description = "three convolutions with batch normalisation, of the multi-GPU guide; Adam",
      .build = convnet,
+     .image = IMAGES(28, 1),
      .optimizer = adam,
      .loss = ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS,
      .metrics = {ISO_METRIC_ACCURACY},
@@ -142,6 +161,7 @@ static const iso_builtin_model models[] = {
      .description =
          "784-200-10 with dropout and softmax of the distribution guide, for 10 numbers a row; RMSprop, mse",
      .build = dense,
+     .image = IMAGES(28, 1),
      .optimizer = rmsprop,
      .loss = ISO_LOSS_MSE,
      .metrics = {ISO_METRIC_NONE},
@@ -150,6 +170,7 @@ static const iso_builtin_model models[] = {
     {.name = "dtensor",
      .description = "784-128-10 perceptron of the DTensor tutorial; Adam 0.01",
      .build = dtensor,
+     .image = IMAGES(28, 1),
      .optimizer = fast_adam,
      .loss = ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS,
      .metrics = {ISO_METRIC_ACCURACY},
@@ -195,6 +216,19 @@ static const iso_builtin_model models[] = {
      .metrics = {ISO_METRIC_ACCURACY},
      .batch = 32,
      .outputs = 2},
+    {.name = "vit",
+     .description =
+         "ViT, classifies images: vit:layers=12,heads=12,width=768,hidden=3072,patch=16,image=0,"
+         "channels=0,scale=0.00784,offset=-1,epsilon=1e-12,dropout=0,attention_dropout=0,gelu_tanh=0,"
+         "recompute=0; AdamW",
+     .build = vit,
+     .image = IMAGES(224, 3),
+     .settings = iso_vit_settings,
+     .optimizer = encoder_adamw,
+     .loss = ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS,
+     .metrics = {ISO_METRIC_ACCURACY},
+     .batch = 32,
+     .outputs = 10},
 };
 
 int iso_builtin_model_count(void)

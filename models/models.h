@@ -6,6 +6,7 @@
 #include "models/bert.h"
 #include "models/gpt.h"
 #include "models/llama.h"
+#include "models/vit.h"
 #include "runtime/train/train.h"
 
 #ifdef __cplusplus
@@ -25,7 +26,9 @@ typedef struct iso_builtin_model {
     /* With `tokens`: it classifies rows, -> [batch, outputs]. Tokens are below the setting "vocabulary", otherwise
      * below `outputs`. */
     bool labels;
-    /* Its numbers, as in "gpt:layers=2"; NULL: none. With `tokens` one is "context". */
+    iso_shape image; /* of a row if no data have one and no setting says otherwise; without `tokens` */
+    /* Its numbers, as in "gpt:layers=2"; NULL: none. With `tokens` one is "context", otherwise two are "image" and
+     * "channels". */
     const struct iso_setting *settings;
     iso_optimizer (*optimizer)(void); /* its guide's choices */
     iso_loss loss;
@@ -39,6 +42,7 @@ typedef union iso_builtin_settings {
     iso_bert_options bert;
     iso_gpt_options gpt;
     iso_llama_options llama;
+    iso_vit_options vit;
 } iso_builtin_settings;
 
 ISO_API int iso_builtin_model_count(void);

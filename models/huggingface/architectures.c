@@ -357,7 +357,9 @@ static const iso_hf_architecture gpt = {.type = "gpt2",
                                         .write = gpt_write};
 #define LLAMA_LIKE(name, class_name, rows)                                                                   \
     .type = name, .class = class_name, .builtin = "llama", .size = sizeof(iso_llama_options),                \
-    .prefix = "model.", .tensors = rows, .ignored = llama_ignored, .table = "model.embed_tokens.weight"
+    .prefix = "model.", .tensors = rows, .ignored = llama_ignored, .table = "model.embed_tokens.weight",     \
+    .lacks = "this combination of window, full_layers, qkv_bias, output_bias, qk_norm, rope_factor, "        \
+             "rope_linear and rope_attention of llama"
 static const iso_hf_architecture llama = {LLAMA_LIKE("llama", "LlamaForCausalLM", llama_tensors),
                                           .keys = llama_keys, .read = llama_read, .write = llama_write,
                                           .has = llama_has};
@@ -389,13 +391,14 @@ const iso_hf_architecture *iso_hf_architecture_find(const json_t *config)
 iso_status iso_hf_architecture_of(iso_model *model, const char *use, const iso_hf_architecture **architecture,
                                   iso_builtin_settings *settings)
 {
-    bool one = iso_model_input_count(model) == 1 && iso_model_output_count(model) == 1, builtin = false;
+    bool one = iso_model_input_count(model) == 1 && iso_model_output_count(model) == 1;
+    const char *lacks = NULL;
     for (int i = 0; one && iso_hf_architectures[i]; i++) {
         const iso_hf_architecture *a = iso_hf_architectures[i];
         const void *options = iso_graph_origin(iso_model_input(model), iso_model_output(model), a->builtin);
         if (!options)
             continue;
-        builtin = true;
+        lacks = a->lacks;
         *settings = (iso_builtin_settings){0};
         memcpy(settings, options, a->size);
         if (a->has && !a->has(settings))
@@ -403,16 +406,12 @@ iso_status iso_hf_architecture_of(iso_model *model, const char *use, const iso_h
         *architecture = a;
         return ISO_OK;
     }
-    if (builtin)
-        return iso_error(ISO_INVALID,
-                         "'%s': no model of transformers that is supported has this combination of window, "
-                         "full_layers, qkv_bias, output_bias, qk_norm, rope_factor, rope_linear and "
-                         "rope_attention of llama",
-                         use);
-    return iso_error(
-        ISO_INVALID,
-        "'%s': the model is not a built-in gpt, llama or bert, which alone are exchanged with Hugging Face",
-        use);
+    if (lacks)
+        return iso_error(ISO_INVALID, "'%s': no model of transformers that is supported has %s", use, lacks);
+    return iso_error(ISO_INVALID,
+                     "'%s': the model is not a built-in gpt, llama, bert or vit, which alone are exchanged "
+                     "with Hugging Face",
+                     use);
 }
 
 bool iso_hf_architecture_fits(const iso_hf_architecture *other, const iso_hf_architecture *architecture,

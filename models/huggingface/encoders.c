@@ -1,5 +1,5 @@
-/* The architectures that classify: BERT, RoBERTa and DistilBERT. Names and their meaning are those of transformers'
- * models/bert, roberta, xlm_roberta and distilbert. */
+/* The architectures that classify: BERT, RoBERTa, DistilBERT and ViT. Names and their meaning are those of
+ * transformers' models/bert, roberta, xlm_roberta, distilbert and vit. */
 #include <string.h>
 
 #include "models/huggingface/rows_impl.h"
@@ -83,19 +83,39 @@ static iso_status read_pad(const char *file, const json_t *config, int64_t fallb
     return ISO_OK;
 }
 
-/* What all have in common; the keys' names differ. */
+static iso_status check_heads(const char *file, const json_t *config, const char *key, int64_t width,
+                              int64_t heads)
+{
+    return width % heads == 0 ? ISO_OK
+                              : iso_hf_refuse(file, key, json_object_get(config, key),
+                                              "it must divide the features of the model");
+}
+
+static iso_status read_activation(const char *file, const json_t *config, const char *key, bool *tanh)
+{
+    const json_t *value = json_object_get(config, key);
+    const char *name = value ? json_string_value(value) : "gelu";
+    *tanh = name && (strcmp(name, "gelu_new") == 0 || strcmp(name, "gelu_pytorch_tanh") == 0);
+    if (name && (*tanh || strcmp(name, "gelu") == 0))
+        return ISO_OK;
+    return iso_hf_refuse(file, key, value, "gelu and gelu_new are supported");
+}
+
+static void write_activation(bool tanh, const char *key, json_t *config)
+{
+    json_object_set_new(config, key, json_string(tanh ? "gelu_new" : "gelu"));
+}
+
+/* What those of texts have in common; the keys' names differ. */
 static iso_status read_all(const char *file, const json_t *config, const char *heads, const char *activation,
                            int64_t pad, iso_bert_options *o)
 {
-    const json_t *value = json_object_get(config, activation);
-    const char *name = value ? json_string_value(value) : "gelu";
-    if (o->width % o->heads != 0)
-        return iso_hf_refuse(file, heads, json_object_get(config, heads),
-                             "it must divide the features of the model");
-    o->gelu_tanh = name && (strcmp(name, "gelu_new") == 0 || strcmp(name, "gelu_pytorch_tanh") == 0);
-    if (!name || (!o->gelu_tanh && strcmp(name, "gelu") != 0))
-        return iso_hf_refuse(file, activation, value, "gelu and gelu_new are supported");
-    return read_pad(file, config, pad, o);
+    iso_status status;
+    ISO_TRY(check_heads(file, config, heads, o->width, o->heads));
+    ISO_TRY(read_activation(file, config, activation, &o->gelu_tanh));
+    ISO_TRY(read_pad(file, config, pad, o));
+done:
+    return status;
 }
 
 static iso_status read_rate(const char *file, const json_t *config, const char *key, double fallback,
@@ -137,7 +157,7 @@ static iso_status roberta_read(const char *file, const json_t *config, iso_built
 
 static void write_all(const iso_bert_options *o, const char *activation, json_t *config)
 {
-    json_object_set_new(config, activation, json_string(o->gelu_tanh ? "gelu_new" : "gelu"));
+    write_activation(o->gelu_tanh, activation, config);
     json_object_set_new(config, "pad_token_id", json_integer((json_int_t)o->pad));
 }
 
@@ -228,6 +248,77 @@ static bool distilbert_has(const iso_builtin_settings *settings)
     return settings->bert.kind == ISO_DISTILBERT && settings->bert.epsilon == 1e-12;
 }
 
+/* ---- ViT ---- */
+
+static const iso_hf_tensor vit_tensors[] = {
+    LEADING_ONE("class_token/embeddings", "vit.embeddings.cls_token"),
+    LEADING_ONE("position_embedding/embeddings", "vit.embeddings.position_embeddings"),
+    PATCHES("patch_embedding/kernel", "vit.embeddings.patch_embeddings.projection.weight"),
+    VECTOR("patch_embedding/bias", "vit.embeddings.patch_embeddings.projection.bias"),
+    VECTOR("block_#/attention_norm/gamma", "vit.encoder.layer.#.layernorm_before.weight"),
+    VECTOR("block_#/attention_norm/beta", "vit.encoder.layer.#.layernorm_before.bias"),
+    TRANSPOSED("block_#/attention/query/kernel", "vit.encoder.layer.#.attention.attention.query.weight", 1),
+    VECTOR("block_#/attention/query/bias", "vit.encoder.layer.#.attention.attention.query.bias"),
+    TRANSPOSED("block_#/attention/key/kernel", "vit.encoder.layer.#.attention.attention.key.weight", 1),
+    VECTOR("block_#/attention/key/bias", "vit.encoder.layer.#.attention.attention.key.bias"),
+    TRANSPOSED("block_#/attention/value/kernel", "vit.encoder.layer.#.attention.attention.value.weight", 1),
+    VECTOR("block_#/attention/value/bias", "vit.encoder.layer.#.attention.attention.value.bias"),
+    TRANSPOSED("block_#/attention/attention_output/kernel",
+               "vit.encoder.layer.#.attention.output.dense.weight", 2),
+    VECTOR("block_#/attention/attention_output/bias", "vit.encoder.layer.#.attention.output.dense.bias"),
+    VECTOR("block_#/norm/gamma", "vit.encoder.layer.#.layernorm_after.weight"),
+    VECTOR("block_#/norm/beta", "vit.encoder.layer.#.layernorm_after.bias"),
+    TRANSPOSED("block_#/up/kernel", "vit.encoder.layer.#.intermediate.dense.weight", 1),
+    VECTOR("block_#/up/bias", "vit.encoder.layer.#.intermediate.dense.bias"),
+    TRANSPOSED("block_#/down/kernel", "vit.encoder.layer.#.output.dense.weight", 1),
+    VECTOR("block_#/down/bias", "vit.encoder.layer.#.output.dense.bias"),
+    VECTOR("norm/gamma", "vit.layernorm.weight"),
+    VECTOR("norm/beta", "vit.layernorm.bias"),
+    OPTIONAL_TRANSPOSED("classifier/kernel", "classifier.weight", 1),
+    OPTIONAL_VECTOR("classifier/bias", "classifier.bias"),
+    {0}};
+
+/* A pooler, which its classifier does not use. */
+static const char *const vit_ignored[] = {"vit.pooler.*", NULL};
+
+static const iso_hf_key vit_keys[] = {
+    SETTING("num_hidden_layers", COUNT, "layers", 12, false),
+    SETTING("num_attention_heads", COUNT, "heads", 12, false),
+    SETTING("hidden_size", COUNT, "width", 768, false),
+    SETTING("intermediate_size", COUNT, "hidden", 3072, false),
+    SETTING("patch_size", COUNT, "patch", 16, false),
+    SETTING("image_size", COUNT, "image", 224, false),
+    SETTING("num_channels", COUNT, "channels", 3, false),
+    SETTING("layer_norm_eps", REAL, "epsilon", 1e-12, false),
+    SETTING("hidden_dropout_prob", REAL, "dropout", 0, false),
+    SETTING("attention_probs_dropout_prob", REAL, "attention_dropout", 0, false),
+    FIXED("qkv_bias", "true"),
+    {0}};
+
+static iso_status vit_read(const char *file, const json_t *config, iso_builtin_settings *settings)
+{
+    iso_vit_options *o = &settings->vit;
+    iso_status status;
+    ISO_TRY(check_heads(file, config, "num_attention_heads", o->width, o->heads));
+    ISO_TRY(read_activation(file, config, "hidden_act", &o->gelu_tanh));
+    if (o->image % o->patch != 0)
+        status = iso_hf_refuse(file, "patch_size", json_object_get(config, "patch_size"),
+                               "it must divide image_size");
+done:
+    return status;
+}
+
+static void vit_write(const iso_builtin_settings *settings, json_t *config)
+{
+    write_activation(settings->vit.gelu_tanh, "hidden_act", config);
+}
+
+/* Images of it are squares. */
+static bool vit_has(const iso_builtin_settings *settings)
+{
+    return settings->vit.image != 0;
+}
+
 /* ---- all ---- */
 
 #define BERT_LIKE(name, class_name)                                                                          \
@@ -255,4 +346,18 @@ const iso_hf_architecture iso_hf_distilbert = {BERT_LIKE("distilbert", "DistilBe
                                                .keys = distilbert_keys,
                                                .read = distilbert_read,
                                                .write = distilbert_write,
-                                               .has = distilbert_has};
+                                               .has = distilbert_has,
+                                               .lacks = "an epsilon of DistilBERT other than 1e-12"};
+const iso_hf_architecture iso_hf_vit = {.type = "vit",
+                                        .class = "ViTForImageClassification",
+                                        .builtin = "vit",
+                                        .size = sizeof(iso_vit_options),
+                                        .labels = true,
+                                        .prefix = "vit.",
+                                        .tensors = vit_tensors,
+                                        .ignored = vit_ignored,
+                                        .keys = vit_keys,
+                                        .read = vit_read,
+                                        .write = vit_write,
+                                        .has = vit_has,
+                                        .lacks = "images of ViT that are no squares"};

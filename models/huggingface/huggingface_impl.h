@@ -14,6 +14,13 @@
 
 /* ---- architectures (architectures.c) ---- */
 
+/* The dimensions of their tensor. */
+typedef enum iso_hf_form {
+    ISO_HF_PLAIN,       /* a vector or a matrix */
+    ISO_HF_LEADING_ONE, /* [1, rows, columns] */
+    ISO_HF_PATCHES,     /* of a matrix [width, channels patch patch]: [width, channels, patch, patch] */
+} iso_hf_form;
+
 /* Where a variable is in their files. '#' stands for the number of a block. Their tensor is a vector, or a matrix
  * whose rows are the first `inputs` dimensions of ours and whose columns are the others (transposed: the other way
  * round). */
@@ -24,6 +31,7 @@ typedef struct iso_hf_tensor {
     int part, parts; /* ours is this one of parts of their outputs, side by side; parts 0: the whole */
     bool heads;      /* the parts are as long as queries, keys and values of llama; otherwise all are equal */
     bool optional;   /* of a classifier: if the files lack it, ours stays as it was drawn */
+    iso_hf_form form;
 } iso_hf_tensor;
 
 typedef enum iso_hf_kind { ISO_HF_COUNT, ISO_HF_REAL, ISO_HF_FLAG, ISO_HF_FIXED } iso_hf_kind;
@@ -55,11 +63,13 @@ typedef struct iso_hf_architecture {
     void (*write)(const iso_builtin_settings *settings, json_t *config);
     /* Whether it has a network of these settings; NULL: it has all. */
     bool (*has)(const iso_builtin_settings *settings);
+    const char *lacks; /* for messages: what it has not; NULL: it has all */
 } iso_hf_architecture;
 
 /* Those of encoders.c, in the order of iso_hf_architectures. */
-extern const iso_hf_architecture iso_hf_bert, iso_hf_roberta, iso_hf_xlm_roberta, iso_hf_distilbert;
-#define ISO_HF_ENCODERS &iso_hf_bert, &iso_hf_roberta, &iso_hf_xlm_roberta, &iso_hf_distilbert
+extern const iso_hf_architecture iso_hf_bert, iso_hf_roberta, iso_hf_xlm_roberta, iso_hf_distilbert,
+    iso_hf_vit;
+#define ISO_HF_ENCODERS &iso_hf_bert, &iso_hf_roberta, &iso_hf_xlm_roberta, &iso_hf_distilbert, &iso_hf_vit
 
 /* All; ends with NULL. */
 extern const iso_hf_architecture *const iso_hf_architectures[];

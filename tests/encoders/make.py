@@ -2,6 +2,7 @@
 
 import pathlib
 import shutil
+import tempfile
 
 import torch
 import transformers
@@ -9,6 +10,7 @@ from safetensors.torch import load_file, save_file
 
 HERE = pathlib.Path(__file__).parent
 VOCABULARY, CONTEXT, BATCH, CLASSES, STEPS = 31, 10, 5, 3, 4
+SIDE, CHANNELS = 12, 3  # of images
 SEPARATOR = 2  # of bert: the first of two texts ends with it
 BERT = dict(vocab_size=VOCABULARY, hidden_size=12, num_hidden_layers=2, num_attention_heads=3, intermediate_size=20,
             max_position_embeddings=CONTEXT + 2, num_labels=CLASSES)
@@ -28,6 +30,11 @@ def distilbert(kind=transformers.DistilBertForSequenceClassification):
                                               max_position_embeddings=CONTEXT, num_labels=CLASSES))
 
 
+def vit(kind=transformers.ViTForImageClassification, **other):
+    return kind(transformers.ViTConfig(hidden_size=12, num_hidden_layers=2, num_attention_heads=3, intermediate_size=20, image_size=SIDE,
+                                       patch_size=4, num_channels=CHANNELS, num_labels=CLASSES, **other))
+
+
 # name: model, the type of the file
 CLASSIFIERS = {
     "bert": (bert, torch.float32),
@@ -35,12 +42,16 @@ CLASSIFIERS = {
     "xlm-roberta": (lambda: roberta(transformers.XLMRobertaForSequenceClassification, transformers.XLMRobertaConfig,
                                     hidden_act="gelu"), torch.bfloat16),
     "distilbert": (distilbert, torch.float16),
+    "vit": (vit, torch.float32),
+    "vit-other": (lambda: vit(hidden_act="gelu_new", layer_norm_eps=1e-6, hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.2),
+                  torch.bfloat16),
 }
 # without a classifier
 OTHERS = {
     "bert-base": (lambda: bert(transformers.BertModel), torch.float32),
     "bert-old": (lambda: bert(transformers.BertForPreTraining), torch.float32),
     "roberta-lm": (lambda: roberta(transformers.RobertaForMaskedLM), torch.float32),
+    "vit-base": (lambda: vit(transformers.ViTModel), torch.float32),
     "distilbert-lm": (lambda: distilbert(transformers.DistilBertForMaskedLM), torch.float32),
 }
 
@@ -68,6 +79,19 @@ def texts(pad):
     return torch.tensor(rows), torch.tensor(labels)
 
 
+def images():
+    """Bytes, row by row with the channels last, and labels."""
+    numbers, rows, labels = Numbers(), [], []
+    for _ in range(BATCH):
+        rows.append([numbers.below(256) for _ in range(SIDE * SIDE * CHANNELS)])
+        labels.append(numbers.below(CLASSES))
+    return torch.tensor(rows).reshape(BATCH, SIDE, SIDE, CHANNELS), torch.tensor(labels)
+
+
+def rows_of(net):
+    return images() if net.config.model_type == "vit" else texts(net.config.pad_token_id)
+
+
 def save(name, make, dtype, seed):
     torch.manual_seed(seed)
     net = make()
@@ -83,12 +107,15 @@ def save(name, make, dtype, seed):
 
 
 def open_net(name):
-    net = transformers.AutoModelForSequenceClassification.from_pretrained(
-        HERE / name, dtype=torch.float64, attn_implementation="eager")
+    images = name.startswith("vit")
+    kind = transformers.AutoModelForImageClassification if images else transformers.AutoModelForSequenceClassification
+    net = kind.from_pretrained(HERE / name, dtype=torch.float64, attn_implementation="sdpa")  # ViT's other one rounds to float32
     return net.eval()  # without dropout
 
 
 def logits_of(net, x):
+    if net.config.model_type == "vit":
+        return net(pixel_values=(x.double() / 127.5 - 1).permute(0, 3, 1, 2)).logits
     inputs = dict(input_ids=x, attention_mask=(x != net.config.pad_token_id).long())
     if net.config.model_type == "bert":
         ends = (x == SEPARATOR).long()
@@ -109,7 +136,7 @@ def loss_of(net, x, y):
 
 def compute(name, file):
     net = open_net(name)
-    x, y = texts(net.config.pad_token_id)
+    x, y = rows_of(net)
     logits = logits_of(net, x).detach().reshape(-1).tolist()
     # Keras and PyTorch have epsilon in different places: none here
     optimizer = torch.optim.AdamW(groups(net), lr=0.01, eps=1e-20)
@@ -125,8 +152,12 @@ def compute(name, file):
     # the weights minus their gradients
     net = open_net(name)
     loss_of(net, x, y).backward()
-    save_file({key: (p - p.grad).detach().contiguous() for key, p in net.named_parameters()},
-              HERE / name / "stepped.safetensors")
+    with torch.no_grad():
+        for p in net.parameters():
+            p -= p.grad
+    with tempfile.TemporaryDirectory() as folder:
+        net.save_pretrained(folder)
+        shutil.copy(f"{folder}/model.safetensors", HERE / name / "stepped.safetensors")
 
 
 if __name__ == "__main__":

@@ -20,18 +20,29 @@
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"
 
-enum { VOCABULARY = 31, CONTEXT = 10, BATCH = 5, CLASSES = 3, STEPS = 4, SEPARATOR = 2 };
+enum {
+    VOCABULARY = 31,
+    CONTEXT = 10,
+    BATCH = 5,
+    CLASSES = 3,
+    STEPS = 4,
+    SEPARATOR = 2,
+    SIDE = 12,
+    CHANNELS = 3
+};
 
 static iso_context *ctx;
 static char folder[64];
 
 static const struct network {
     const char *name, *layouts;
-    int pad;
+    int pad; /* -1: it takes images */
 } networks[] = {{"bert", "models/layouts/bert-tensor.json", 0},
                 {"roberta", "models/layouts/bert-tensor.json", 1},
                 {"xlm-roberta", "models/layouts/bert-tensor.json", 1},
-                {"distilbert", "models/layouts/bert-tensor.json", 0}};
+                {"distilbert", "models/layouts/bert-tensor.json", 0},
+                {"vit", "models/layouts/vit-tensor.json", -1},
+                {"vit-other", "models/layouts/vit-tensor.json", -1}};
 enum { NETWORKS = sizeof networks / sizeof *networks };
 
 /* layouts: those of the network; otherwise all weights are replicated. */
@@ -54,20 +65,23 @@ static int below(uint32_t *state, int n)
     return (int)((*state >> 8) % (uint32_t)n);
 }
 
-typedef struct texts {
+typedef struct rows {
     int32_t token[BATCH][CONTEXT], label[BATCH];
-} texts;
+    uint8_t image[BATCH][SIDE * SIDE * CHANNELS];
+} rows;
 
-static texts make_texts(int pad)
+static rows make_rows(const struct network *net)
 {
-    texts made;
+    rows made;
     uint32_t state = 1;
     for (int r = 0; r < BATCH; r++) {
-        for (int i = 0; i < CONTEXT; i++) {
+        for (int i = 0; i < CONTEXT && net->pad >= 0; i++) {
             int token = 2 + below(&state, VOCABULARY - 2);
             bool padded = i >= 4 + 2 * r || (r == 1 && (i == 1 || i == 3));
-            made.token[r][i] = padded ? pad : i == r + 1 ? SEPARATOR : token;
+            made.token[r][i] = padded ? net->pad : i == r + 1 ? SEPARATOR : token;
         }
+        for (int i = 0; i < SIDE * SIDE * CHANNELS && net->pad < 0; i++)
+            made.image[r][i] = (uint8_t)below(&state, 256);
         made.label[r] = below(&state, CLASSES);
     }
     return made;
@@ -115,7 +129,25 @@ static const char *folder_of(const char *name)
     return path;
 }
 
-/* A compiled model of the folder, without its weights and without dropout. */
+static iso_shape row_of(const struct network *net)
+{
+    return net->pad < 0 ? ISO_SHAPE(SIDE, SIDE, CHANNELS) : ISO_SHAPE(CONTEXT);
+}
+
+/* No dropout, and what a folder does not say. */
+static void set_options(const struct network *net, const struct setting *s, iso_builtin_settings *o)
+{
+    if (net->pad < 0) {
+        o->vit.dropout = o->vit.attention_dropout = 0;
+        o->vit.recompute = s->recompute;
+        return;
+    }
+    o->bert.dropout = o->bert.attention_dropout = o->bert.classifier_dropout = 0;
+    o->bert.recompute = s->recompute;
+    o->bert.separator = o->bert.kind == ISO_BERT ? SEPARATOR : 0;
+}
+
+/* A compiled model with the folder's weights. */
 static job begin_job(const struct network *net, const struct setting *s, iso_dtype precision,
                      iso_optimizer optimizer)
 {
@@ -128,14 +160,10 @@ static job begin_job(const struct network *net, const struct setting *s, iso_dty
     check_ok(iso_model_parallel_create(j.map, &j.distribution));
     check_ok(iso_distribution_set_zero(j.distribution, s->zero));
     check_ok(iso_pretrained_read(ctx, folder_of(net->name), &read));
-    ck_assert_int_eq(read.vocabulary, VOCABULARY);
+    ck_assert_int_eq(read.vocabulary, net->pad < 0 ? 0 : VOCABULARY);
     ck_assert_int_eq(read.outputs, CLASSES);
-    iso_bert_options *o = &read.settings.bert;
-    o->dropout = o->attention_dropout = o->classifier_dropout = 0;
-    o->recompute = s->recompute;
-    o->separator = o->kind == ISO_BERT ? SEPARATOR : 0;
-    j.model = iso_builtin_model_create(ctx, read.model, ISO_SHAPE(CONTEXT), read.outputs, precision,
-                                       &read.settings);
+    set_options(net, s, &read.settings);
+    j.model = iso_builtin_model_create(ctx, read.model, row_of(net), read.outputs, precision, &read.settings);
     check_ok(iso_compile(j.model, .optimizer = optimizer, .loss = read.model->loss,
                          .distribution = j.distribution));
     check_ok(iso_pretrained_load_weights(j.model, folder_of(net->name)));
@@ -150,11 +178,13 @@ static void end_job(job *j)
     iso_mesh_destroy(j->mesh);
 }
 
-static iso_dataset *open_texts(const texts *t)
+static iso_dataset *open_rows(const struct network *net, const rows *made)
 {
     iso_dataset *data = NULL;
-    check_ok(iso_dataset_arrays(ctx, &data, .x = {t->token, ISO_I32, ISO_SHAPE(BATCH, CONTEXT)},
-                                .y = {t->label, ISO_I32, ISO_SHAPE(BATCH)}));
+    const iso_data_array x =
+        net->pad < 0 ? (iso_data_array){made->image, ISO_U8, ISO_SHAPE(BATCH, SIDE, SIDE, CHANNELS)}
+                     : (iso_data_array){made->token, ISO_I32, ISO_SHAPE(BATCH, CONTEXT)};
+    check_ok(iso_dataset_arrays(ctx, &data, .x = x, .y = {made->label, ISO_I32, ISO_SHAPE(BATCH)}));
     check_ok(iso_dataset_batch(data, BATCH));
     return data;
 }
@@ -192,10 +222,10 @@ static double step(iso_model *model, iso_dataset *data)
 static void check_losses(const struct network *net, const struct setting *s)
 {
     const expected e = read_expected(net->name);
-    const texts t = make_texts(net->pad);
+    const rows made = make_rows(net);
     job j = begin_job(net, s, ISO_F64,
                       iso_adamw(0.01, .epsilon = 1e-20, .weight_decay = 0.1, .no_decay = "bias,gamma,beta"));
-    iso_dataset *data = open_texts(&t);
+    iso_dataset *data = open_rows(net, &made);
     check_logits(net->name, j.model, data, &e, 1e-12);
     for (int i = 0; i < STEPS; i++) {
         double loss = step(j.model, data);
@@ -263,9 +293,9 @@ START_TEST(gradients_are_those_of_pytorch)
             const struct network *net = &networks[n];
             if (!takes(&settings[s], n + s + 1))
                 continue;
-            const texts t = make_texts(net->pad);
+            const rows made = make_rows(net);
             job j = begin_job(net, &settings[s], ISO_F64, iso_sgd(1));
-            iso_dataset *data = open_texts(&t);
+            iso_dataset *data = open_rows(net, &made);
             step(j.model, data);
             snprintf(out, sizeof out, "%s/%s", folder, net->name);
             check_ok(iso_pretrained_save(j.model, out, .dtype = "float64"));
@@ -288,9 +318,9 @@ START_TEST(other_precisions)
         for (int p = 0; p < 2; p++) {
             const struct setting *s = &settings[iso_ranks(ctx) > 3 ? 4 : 1 + p];
             const expected e = read_expected(networks[n].name);
-            const texts t = make_texts(networks[n].pad);
+            const rows made = make_rows(&networks[n]);
             job j = begin_job(&networks[n], s, precisions[p].dtype, iso_sgd(0.1));
-            iso_dataset *data = open_texts(&t);
+            iso_dataset *data = open_rows(&networks[n], &made);
             check_logits(networks[n].name, j.model, data, &e, precisions[p].tolerance);
             double loss = step(j.model, data);
             ck_assert_double_le(fabs(loss - e.loss[0]), precisions[p].tolerance);
@@ -365,13 +395,14 @@ static void take_warning(void *user, const char *text)
 }
 
 /* A folder without a classifier, or with another one: what it has is read, what it lacks is as in a new model. */
-static void check_new_classifier(const char *name, bool pooler, const char *warning)
+static void check_new_classifier(const char *name, const char *pooler, const char *warning)
 {
     iso_pretrained read;
     check_ok(iso_pretrained_read(ctx, folder_of(name), &read));
     iso_model *model[2];
+    const iso_shape row = read.model->tokens ? ISO_SHAPE(CONTEXT) : ISO_SHAPE(SIDE, SIDE, CHANNELS);
     for (int i = 0; i < 2; i++) {
-        model[i] = iso_builtin_model_create(ctx, read.model, ISO_SHAPE(CONTEXT), 7, ISO_F32, &read.settings);
+        model[i] = iso_builtin_model_create(ctx, read.model, row, 7, ISO_F32, &read.settings);
         check_ok(iso_compile(model[i], .optimizer = iso_sgd(1), .loss = read.model->loss));
     }
     warned[0] = 0;
@@ -381,8 +412,9 @@ static void check_new_classifier(const char *name, bool pooler, const char *warn
     if (iso_is_chief(ctx))
         ck_assert_msg(strstr(warned, warning), "'%s'", warned);
     check_variable(model[0], model[1], "classifier/kernel", true);
-    check_variable(model[0], model[1], "pooler/kernel", !pooler);
-    check_variable(model[0], model[1], "embedding_norm/gamma", false);
+    if (pooler)
+        check_variable(model[0], model[1], "pooler/kernel", strcmp(pooler, "new") == 0);
+    check_variable(model[0], model[1], "position_embedding/embeddings", false);
     check_variable(model[0], model[1], "block_1/norm/beta", false);
     iso_model_destroy(model[0]);
     iso_model_destroy(model[1]);
@@ -390,12 +422,13 @@ static void check_new_classifier(const char *name, bool pooler, const char *warn
 
 START_TEST(classifiers_that_a_folder_lacks)
 {
-    check_new_classifier("bert-base", true, "bert-base' has no 'classifier.weight', 'classifier.bias'");
-    check_new_classifier("bert-old", true, "bert-old' has no 'classifier.weight', 'classifier.bias'");
-    check_new_classifier("roberta-lm", false,
+    check_new_classifier("bert-base", "read", "bert-base' has no 'classifier.weight', 'classifier.bias'");
+    check_new_classifier("bert-old", "read", "bert-old' has no 'classifier.weight', 'classifier.bias'");
+    check_new_classifier("vit-base", NULL, "vit-base' has no 'classifier.weight', 'classifier.bias'");
+    check_new_classifier("roberta-lm", "new",
                          "has no 'classifier.dense.weight', 'classifier.dense.bias', "
                          "'classifier.out_proj.weight', 'classifier.out_proj.bias'");
-    check_new_classifier("distilbert-lm", false, "has no 'pre_classifier.weight', 'pre_classifier.bias'");
+    check_new_classifier("distilbert-lm", "new", "has no 'pre_classifier.weight', 'pre_classifier.bias'");
 }
 END_TEST
 
@@ -459,6 +492,13 @@ START_TEST(what_a_config_cannot_have)
     check_no_config("distilbert", "\"n_heads\": 3", "\"n_heads\": 7", "n_heads is 7; it must divide");
     check_no_config("bert", "\"id2label\"", "\"num_labels\": 0, \"names\"",
                     "num_labels is 0; it must be a count");
+    check_no_config("vit", "\"qkv_bias\": true", "\"qkv_bias\": false", "qkv_bias is false; only true");
+    check_no_config("vit", "\"patch_size\": 4", "\"patch_size\": 5",
+                    "patch_size is 5; it must divide image_size");
+    check_no_config("vit", "\"image_size\": 12", "\"image_size\": [12, 12]",
+                    "image_size is [12,12]; it must be");
+    check_no_config("vit", "\"hidden_act\": \"gelu\"", "\"hidden_act\": \"swish\"",
+                    "hidden_act is \"swish\"; gelu and gelu_new are supported");
 }
 END_TEST
 
@@ -517,6 +557,47 @@ START_TEST(settings_that_do_not_fit)
 }
 END_TEST
 
+static void check_no_images(iso_vit_options o, iso_shape row, const char *message)
+{
+    const iso_builtin_model *vit;
+    const iso_builtin_settings given = {.vit = o};
+    check_ok(iso_builtin_model_find("vit", &vit));
+    iso_model *model = iso_builtin_model_create(ctx, vit, row, 2, ISO_F32, &given);
+    check_refused(iso_compile(model, .optimizer = iso_sgd(1), .loss = vit->loss), message);
+    iso_model_destroy(model);
+}
+
+START_TEST(images_that_do_not_fit)
+{
+    const iso_vit_options fits = {.layers = 1, .heads = 2, .width = 8, .patch = 4};
+    iso_vit_options o = fits;
+    check_no_images(fits, ISO_SHAPE(8, 9, 1), "and patch, 4, does not divide height and width");
+    check_no_images(fits, ISO_SHAPE(8), "it must be [batch, height, width, channels]");
+    o.image = 8;
+    check_no_images(o, ISO_SHAPE(8, 12, 1),
+                    "vit: its input is [batch, 8, 12, 1], and image is 8, channels 0");
+    o = fits;
+    o.channels = 3;
+    check_no_images(o, ISO_SHAPE(8, 8, 1), "and image is 0, channels 3");
+    o = fits;
+    o.heads = 3;
+    check_no_images(o, ISO_SHAPE(8, 8, 1), "vit: width 8 is not a multiple of its 3 heads");
+}
+END_TEST
+
+/* Images of any sides that patches divide are trained on, but only squares are exchanged. */
+START_TEST(images_that_are_no_squares)
+{
+    const iso_builtin_model *vit;
+    const iso_builtin_settings given = {.vit = {.layers = 1, .heads = 2, .width = 8, .patch = 4}};
+    check_ok(iso_builtin_model_find("vit", &vit));
+    iso_model *model = iso_builtin_model_create(ctx, vit, ISO_SHAPE(8, 12, 1), 2, ISO_F32, &given);
+    check_ok(iso_compile(model, .optimizer = iso_sgd(1), .loss = vit->loss));
+    check_refused(iso_pretrained_save_check(model, "out"), "has images of ViT that are no squares");
+    iso_model_destroy(model);
+}
+END_TEST
+
 static void set_up(void)
 {
     check_ok(make_test_folder(ctx, folder));
@@ -531,11 +612,11 @@ int main(int argc, char **argv)
 {
     if (iso_init(&argc, &argv, &ctx) != ISO_OK)
         return iso_finish(ctx, ISO_INVALID);
-    int code = RUN_TESTS_WITH("encoders", 120, set_up, tear_down, logits_and_losses_are_those_of_pytorch,
-                              gradients_are_those_of_pytorch, other_precisions,
-                              a_written_folder_has_the_same_weights_on_any_mesh,
-                              classifiers_that_a_folder_lacks, a_classifier_of_other_labels,
-                              what_a_config_cannot_have, what_a_config_may_have, settings_that_do_not_fit);
+    int code = RUN_TESTS_WITH(
+        "encoders", 120, set_up, tear_down, logits_and_losses_are_those_of_pytorch,
+        gradients_are_those_of_pytorch, other_precisions, a_written_folder_has_the_same_weights_on_any_mesh,
+        classifiers_that_a_folder_lacks, a_classifier_of_other_labels, what_a_config_cannot_have,
+        what_a_config_may_have, settings_that_do_not_fit, images_that_do_not_fit, images_that_are_no_squares);
     int end = iso_finish(ctx, ISO_OK);
     return code ? code : end;
 }
