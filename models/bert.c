@@ -10,7 +10,7 @@
 #include "runtime/graph/origin.h"
 
 static const char *const kinds[] = {
-    [ISO_BERT] = "bert", [ISO_ROBERTA] = "roberta", [ISO_DISTILBERT] = "distilbert", NULL};
+    [ISO_BERT_PLAIN] = "bert", [ISO_BERT_ROBERTA] = "roberta", [ISO_BERT_DISTILBERT] = "distilbert", NULL};
 
 const iso_setting iso_bert_settings[] = {
     ISO_SETTING(iso_bert_options, COUNT, vocabulary, 30522),
@@ -26,7 +26,7 @@ const iso_setting iso_bert_settings[] = {
     ISO_SETTING(iso_bert_options, REAL, dropout, 0),
     ISO_SETTING(iso_bert_options, REAL, attention_dropout, 0),
     ISO_SETTING(iso_bert_options, REAL, classifier_dropout, 0),
-    {"kind", ISO_SETTING_CHOICE, offsetof(iso_bert_options, kind), ISO_BERT, NULL, kinds},
+    {"kind", ISO_SETTING_CHOICE, offsetof(iso_bert_options, kind), ISO_BERT_PLAIN, NULL, kinds},
     ISO_SETTING(iso_bert_options, FLAG, gelu_tanh, 0),
     ISO_SETTING(iso_bert_options, FLAG, recompute, 0),
     {0}};
@@ -84,12 +84,12 @@ static iso_tensor *bert_embed(const iso_bert_options *o, iso_tensor *counts)
 {
     iso_tensor *h = table_rows(o, o->x, o->vocabulary, "token_embedding");
     iso_tensor *positions =
-        o->kind == ISO_ROBERTA
+        o->kind == ISO_BERT_ROBERTA
             ? table_rows(o, counted_positions(o, counts), o->context + o->pad + 1, "position_embedding")
             : iso_position_embedding(h, o->context, .initializer = iso_transformer_normal(0.02),
                                      .name = "position_embedding");
     h = iso_add(h, positions);
-    if (o->kind != ISO_DISTILBERT)
+    if (o->kind != ISO_BERT_DISTILBERT)
         h = iso_add(h, table_rows(o, types_of(o), o->token_types, "type_embedding"));
     return bert_dropout(bert_norm(o, h, "embedding_norm"), o->dropout);
 }
@@ -101,7 +101,7 @@ static iso_tensor *bert_attention(const iso_bert_options *o, iso_tensor *x, iso_
     iso_tensor *h = iso_multi_head_attention(
         x, x, o->heads, o->width / o->heads, .attention_mask = mask, .dropout = o->attention_dropout,
         .kernel_initializer = iso_transformer_normal(0.02), .name = "attention");
-    h = o->kind == ISO_DISTILBERT ? h : bert_dropout(h, o->dropout);
+    h = o->kind == ISO_BERT_DISTILBERT ? h : bert_dropout(h, o->dropout);
     return bert_norm(o, iso_add(x, h), "attention_norm");
 }
 
@@ -124,9 +124,9 @@ static iso_tensor *bert_block(const iso_bert_options *o, int64_t number, iso_ten
 static iso_tensor *bert_logits(const iso_bert_options *o, iso_tensor *h)
 {
     h = iso_transformer_first_position(h);
-    if (o->kind == ISO_ROBERTA)
+    if (o->kind == ISO_BERT_ROBERTA)
         h = bert_dropout(h, o->classifier_dropout);
-    h = iso_dense(h, o->width, .activation = o->kind == ISO_DISTILBERT ? ISO_RELU : ISO_TANH,
+    h = iso_dense(h, o->width, .activation = o->kind == ISO_BERT_DISTILBERT ? ISO_RELU : ISO_TANH,
                   .kernel_initializer = iso_transformer_normal(0.02), .name = "pooler");
     return iso_dense(bert_dropout(h, o->classifier_dropout), o->classes,
                      .kernel_initializer = iso_transformer_normal(0.02), .name = "classifier");
@@ -165,7 +165,7 @@ static bool bert_numbers_fit(const iso_bert_options *o)
     else if (o->pad < 0 || o->pad >= o->vocabulary || o->separator < 0 || o->separator >= o->vocabulary)
         iso_graph_fail(graph, "bert: pad %lld and separator %lld must be tokens of the vocabulary of %lld",
                        (long long)o->pad, (long long)o->separator, (long long)o->vocabulary);
-    else if (o->separator && (o->token_types < 2 || o->kind == ISO_DISTILBERT))
+    else if (o->separator && (o->token_types < 2 || o->kind == ISO_BERT_DISTILBERT))
         iso_graph_fail(graph, "bert: separator %lld needs token_types=2, which a kind=distilbert has not",
                        (long long)o->separator);
     return iso_graph_error(graph) == ISO_OK && rates_fit(o);

@@ -12,12 +12,12 @@ extern "C" {
 
 typedef enum iso_bert_kind {
     /* The classifier's input is tanh(dense(first position)), with dropout before the classifier. */
-    ISO_BERT,
+    ISO_BERT_PLAIN,
     /* The same with dropout before the dense product too. Tokens other than `pad` are counted from pad + 1 on, and
      * the count is their position; the table of positions has context + pad + 1 rows. */
-    ISO_ROBERTA,
+    ISO_BERT_ROBERTA,
     /* relu instead of tanh. No types of tokens, no dropout after attention. */
-    ISO_DISTILBERT,
+    ISO_BERT_DISTILBERT,
 } iso_bert_kind;
 
 /* x: integers [batch, t] below `vocabulary` -> logits [batch, classes], which belong to the graph. Blocks of

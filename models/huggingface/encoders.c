@@ -144,7 +144,7 @@ static iso_status roberta_read(const char *file, const json_t *config, iso_built
 {
     iso_bert_options *o = &settings->bert;
     iso_status status = read_bert(file, config, 1, o);
-    o->kind = ISO_ROBERTA;
+    o->kind = ISO_BERT_ROBERTA;
     if (status == ISO_OK)
         status = iso_hf_count(file, config, "max_position_embeddings", 512, &o->context);
     o->context -= o->pad + 1;
@@ -177,12 +177,12 @@ static void roberta_write(const iso_builtin_settings *settings, json_t *config)
 
 static bool bert_has(const iso_builtin_settings *settings)
 {
-    return settings->bert.kind == ISO_BERT;
+    return settings->bert.kind == ISO_BERT_PLAIN;
 }
 
 static bool roberta_has(const iso_builtin_settings *settings)
 {
-    return settings->bert.kind == ISO_ROBERTA;
+    return settings->bert.kind == ISO_BERT_ROBERTA;
 }
 
 /* ---- DistilBERT ---- */
@@ -233,7 +233,7 @@ static const iso_hf_key distilbert_keys[] = {
 static iso_status distilbert_read(const char *file, const json_t *config, iso_builtin_settings *settings)
 {
     iso_bert_options *o = &settings->bert;
-    o->kind = ISO_DISTILBERT;
+    o->kind = ISO_BERT_DISTILBERT;
     return read_all(file, config, "n_heads", "activation", 0, o);
 }
 
@@ -245,7 +245,7 @@ static void distilbert_write(const iso_builtin_settings *settings, json_t *confi
 /* Its epsilon is no key. */
 static bool distilbert_has(const iso_builtin_settings *settings)
 {
-    return settings->bert.kind == ISO_DISTILBERT && settings->bert.epsilon == 1e-12;
+    return settings->bert.kind == ISO_BERT_DISTILBERT && settings->bert.epsilon == 1e-12;
 }
 
 /* ---- ViT ---- */

@@ -144,7 +144,7 @@ static void set_options(const struct network *net, const struct setting *s, iso_
     }
     o->bert.dropout = o->bert.attention_dropout = o->bert.classifier_dropout = 0;
     o->bert.recompute = s->recompute;
-    o->bert.separator = o->bert.kind == ISO_BERT ? SEPARATOR : 0;
+    o->bert.separator = o->bert.kind == ISO_BERT_PLAIN ? SEPARATOR : 0;
 }
 
 /* A compiled model with the folder's weights. */
@@ -552,7 +552,7 @@ START_TEST(settings_that_do_not_fit)
     check_no_network(o, ISO_SHAPE(4), "bert: attention_dropout 1; it must be from 0 to below 1");
     o = fits;
     o.separator = 2;
-    o.kind = ISO_DISTILBERT;
+    o.kind = ISO_BERT_DISTILBERT;
     check_no_network(o, ISO_SHAPE(4), "separator 2 needs token_types=2");
 }
 END_TEST
