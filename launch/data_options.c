@@ -69,8 +69,8 @@ static iso_status open_random_rows(iso_context *ctx, int64_t rows, uint64_t seed
 {
     iso_loss loss = named->compile.loss;
     int64_t context = iso_named_model_context(named);
-    iso_random_rows x = {.shape = context ? ISO_SHAPE(context) : ISO_SHAPE(28, 28, 1),
-                         .classes = context ? named->n_outputs : 0,
+    iso_random_rows x = {.shape = iso_named_model_row(named),
+                         .classes = iso_named_model_vocabulary(named),
                          .normal = normal},
                     y = {.shape = ISO_SHAPE(named->n_outputs),
                          .normal = normal && iso_loss_targets_of(loss) == ISO_LOSS_OF_VALUES};
@@ -128,7 +128,8 @@ static iso_status suggest_random(iso_status status, const char *name)
 /* ---- the vocabulary of text and tokens ---- */
 
 static const char of_embedding[] = "the rows of the model's embedding",
-                  of_output[] = "the classes of the model's output", of_option[] = "--classes";
+                  of_output[] = "the classes of the model's output", of_option[] = "--classes",
+                  of_setting[] = "the vocabulary of the model";
 
 /* The number of classes of each token for the loss of a model of a file; 0: its targets are no tokens. */
 static int64_t token_classes(const iso_named_model *named, int64_t context)
@@ -186,8 +187,8 @@ static void add_limits_of_file(const iso_named_model *named, iso_dataset_check_o
 static void add_limits_of_builtin(const iso_named_model *named, iso_dataset_check_options *check)
 {
     const iso_loss loss = named->compile.loss;
-    const bool tokens = named->builtin->tokens;
-    add_limit(check, 0, tokens ? ISO_I32 : ISO_F32, tokens ? named->n_outputs : 0, of_option);
+    add_limit(check, 0, named->builtin->tokens ? ISO_I32 : ISO_F32, iso_named_model_vocabulary(named),
+              named->builtin->labels ? of_setting : of_option);
     add_limit(check, 1, iso_loss_target_dtype(loss), is_sparse(loss) ? named->n_outputs : 0, of_option);
 }
 
@@ -211,8 +212,8 @@ static iso_status open_one(iso_context *ctx, const iso_train_options *options, c
     bool normal;
     const char *after = after_random(name, &normal);
     int64_t context = iso_named_model_context(named);
-    if (after && (normal || *after || options->classes || context ||
-                  !(named->builtin && is_sparse(named->compile.loss))))
+    if (after && (normal || *after || options->classes || !named->builtin || named->builtin->settings ||
+                  !is_sparse(named->compile.loss)))
         return open_random(ctx, after, normal, part, named, dataset);
     const char *of;
     int64_t vocabulary = find_vocabulary(named, context, no_targets, &of);

@@ -104,6 +104,8 @@ iso_status iso_named_model_find(iso_context *ctx, const iso_train_options *optio
     iso_status status = iso_pretrained_model_find(ctx, options, named, &found);
     if (status != ISO_OK)
         return status;
+    if (found)
+        keep_zeros(named);
     if (found || !is_file(options->model))
         return iso_agree(ctx, found ? take_choices(options, named) : find_builtin(options, named));
     status = iso_agree(ctx, check_classes(options));
@@ -130,20 +132,38 @@ static int64_t context_of_file(iso_model *model)
     return tokens ? shape->dim[1] : 0;
 }
 
-/* That of a built-in model of tokens; 0: it takes no tokens. */
-static int64_t context_of_settings(const iso_named_model *named)
+static int64_t setting_of(const iso_named_model *named, const char *name)
 {
-    for (const iso_setting *s = named->builtin->settings; named->builtin->tokens && s->name; s++)
-        if (strcmp(s->name, "context") == 0)
-            return (int64_t)iso_setting_get(s, &named->settings);
-    return 0;
+    return (int64_t)iso_setting_get(iso_setting_of(named->builtin->settings, name), &named->settings);
 }
 
 int64_t iso_named_model_context(const iso_named_model *named)
 {
-    if (named->context)
-        return named->context;
-    return named->builtin ? context_of_settings(named) : context_of_file(named->model);
+    if (!named->builtin)
+        return context_of_file(named->model);
+    if (!named->builtin->tokens || named->builtin->labels)
+        return 0;
+    return named->context ? named->context : setting_of(named, "context");
+}
+
+int64_t iso_named_model_vocabulary(const iso_named_model *named)
+{
+    if (!named->builtin->tokens)
+        return 0;
+    return named->builtin->labels ? setting_of(named, "vocabulary") : named->n_outputs;
+}
+
+iso_shape iso_named_model_row(const iso_named_model *named)
+{
+    iso_shape image = named->builtin->image;
+    if (named->builtin->tokens)
+        return ISO_SHAPE(named->context ? named->context : setting_of(named, "context"));
+    if (!named->builtin->settings)
+        return image;
+    int64_t side = setting_of(named, "image"), channels = setting_of(named, "channels");
+    image.dim[0] = image.dim[1] = side ? side : image.dim[0];
+    image.dim[2] = channels ? channels : image.dim[2];
+    return image;
 }
 
 void iso_named_model_make(iso_context *ctx, const iso_train_options *options, const iso_shape *row,
@@ -151,8 +171,7 @@ void iso_named_model_make(iso_context *ctx, const iso_train_options *options, co
 {
     if (named->model)
         return;
-    int64_t context = iso_named_model_context(named);
-    iso_shape shape = row->rank ? *row : context ? ISO_SHAPE(context) : ISO_SHAPE(28, 28, 1);
+    iso_shape shape = row->rank ? *row : iso_named_model_row(named);
     named->model = iso_builtin_model_create(ctx, named->builtin, shape, named->n_outputs,
                                             precision_of(options), &named->settings);
 }

@@ -12,13 +12,26 @@
 typedef struct changes {
     int64_t context;
     bool recompute;
-    double dropout;
+    double dropout, attention_dropout, classifier_dropout;
+    int64_t separator;
+    double scale, offset;
 } changes;
 
 static const iso_setting change_rows[] = {ISO_SETTING(changes, COUNT, context, 0),
                                           ISO_SETTING(changes, FLAG, recompute, 0),
                                           ISO_SETTING(changes, REAL, dropout, 0),
+                                          ISO_SETTING(changes, REAL, attention_dropout, 0),
+                                          ISO_SETTING(changes, REAL, classifier_dropout, 0),
+                                          ISO_SETTING(changes, COUNT, separator, 0),
+                                          ISO_SETTING(changes, REAL, scale, 0),
+                                          ISO_SETTING(changes, REAL, offset, 0),
                                           {0}};
+
+/* `context` is the rows' length, not the model's, which has positions for more. */
+static bool is_of_rows(const iso_setting *row)
+{
+    return strcmp(row->name, "context") == 0;
+}
 
 static bool is_folder(const char *path)
 {
@@ -54,31 +67,33 @@ static iso_status read_changes(const iso_train_options *options, const char *tex
     for (const iso_setting *s = change_rows; s->name; s++)
         if (iso_setting_of(named->builtin->settings, s->name))
             rows[count++] = *s;
-    for (int i = 0; i < count; i++)
-        iso_setting_set(&rows[i], &read,
-                        i == 0 ? 0
-                               : iso_setting_get(iso_setting_of(named->builtin->settings, rows[i].name),
-                                                 &named->settings));
+    for (const iso_setting *row = rows; row->name; row++)
+        if (!is_of_rows(row))
+            iso_setting_set(
+                row, &read,
+                iso_setting_get(iso_setting_of(named->builtin->settings, row->name), &named->settings));
     iso_status status =
         iso_settings_read_rows("model", options->model, text, rows,
                                (iso_count_range){ISO_BUILTIN_LEAST, ISO_BUILTIN_MOST}, 0, &read);
     if (status != ISO_OK)
         return status;
     named->context = read.context;
-    for (int i = 1; i < count; i++)
-        iso_setting_set(iso_setting_of(named->builtin->settings, rows[i].name), &named->settings,
-                        iso_setting_get(&rows[i], &read));
+    for (const iso_setting *row = rows; row->name; row++)
+        if (!is_of_rows(row))
+            iso_setting_set(iso_setting_of(named->builtin->settings, row->name), &named->settings,
+                            iso_setting_get(row, &read));
     return ISO_OK;
 }
 
 static iso_status take(const iso_train_options *options, const iso_pretrained *net, const char *settings,
                        iso_named_model *named)
 {
+    const bool labels = !net->model->tokens || net->model->labels;
     named->builtin = net->model;
     named->settings = net->settings;
-    named->n_outputs = net->vocabulary;
+    named->n_outputs = labels && options->classes ? (int)options->classes : net->outputs;
     named->weights = true;
-    if (options->classes && options->classes != net->vocabulary)
+    if (!labels && options->classes && options->classes != net->vocabulary)
         return iso_error(ISO_INVALID, "--classes %lld: the vocab_size of '%s' is %d",
                          (long long)options->classes, named->folder, net->vocabulary);
     return read_changes(options, settings, named);

@@ -24,6 +24,22 @@ iso_status iso_settings_take(const char *option, const char *whole, const char *
 
 enum { MOST_ROWS = 32 };
 
+static iso_status choose(const char *what, const iso_named_value *setting, const char *value)
+{
+    iso_text words = {0};
+    for (int i = 0; setting->words[i]; i++) {
+        if (strcmp(value, setting->words[i]) == 0) {
+            *setting->choice = i;
+            iso_text_free(&words);
+            return ISO_OK;
+        }
+        iso_text_add(&words, "%s%s", i ? ", " : "", setting->words[i]);
+    }
+    iso_status status = iso_error(ISO_INVALID, "%s: '%s' is none of %s", what, value, iso_text_get(&words));
+    iso_text_free(&words);
+    return status;
+}
+
 static iso_status set(const char *option, iso_named_value *setting, const char *value)
 {
     char what[2 * ISO_LONGEST_SETTING];
@@ -36,6 +52,8 @@ static iso_status set(const char *option, iso_named_value *setting, const char *
         snprintf(setting->text, ISO_LONGEST_SETTING, "%s", value);
         return *value ? ISO_OK : iso_error(ISO_INVALID, "%s is empty", what);
     }
+    if (setting->choice)
+        return choose(what, setting, value);
     bool any = setting->any_number;
     if (setting->real)
         return iso_argument_real(what, value, any ? -DBL_MAX : 0, any ? DBL_MAX : 1e9, setting->real);
@@ -93,9 +111,11 @@ iso_status iso_settings_read_rows(const char *option, const char *whole, const c
         read[count].name = rows[count].name;
         read[count].flag = rows[count].kind == ISO_SETTING_FLAG ? member : NULL;
         read[count].count = rows[count].kind == ISO_SETTING_COUNT ? member : NULL;
+        read[count].choice = rows[count].kind == ISO_SETTING_CHOICE ? member : NULL;
+        read[count].words = rows[count].words;
         read[count].range = counts;
         read[count].any_number = true;
-        read[count].real = read[count].flag || read[count].count ? NULL : member;
+        read[count].real = read[count].flag || read[count].count || read[count].choice ? NULL : member;
     }
     return iso_settings_read(option, whole, rest, read, count, needed);
 }

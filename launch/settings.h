@@ -12,7 +12,7 @@ typedef struct iso_count_range {
     int64_t least, most;
 } iso_count_range;
 
-/* A name and the destination of its value (one of the four). */
+/* A name and the destination of its value (one of the five). */
 typedef struct iso_named_value {
     const char *name;
     double *real;          /* from 0 to 1e9 */
@@ -21,6 +21,8 @@ typedef struct iso_named_value {
     bool any_number;       /* the caller checks `real`, and `count` if it has no range */
     bool *flag;            /* 0 or 1 */
     char *text;            /* [ISO_LONGEST_SETTING] */
+    int *choice;           /* the number of one of `words`, which end with NULL */
+    const char *const *words;
     bool given;
 } iso_named_value;
 

@@ -60,8 +60,8 @@ static const iso_argument table[] = {
         model, "model", "NAME or FILE",
         "a built-in model (`isogrid models` lists them), perhaps with settings: gpt:layers=6,width=384; or a "
         "file of Keras: .keras, whose weights, optimizer and losses are loaded too, or config.json; or a "
-        "folder of Hugging Face with GPT-2, LLaMA, Mistral, Mixtral, Qwen or Phi-3, whose weights are "
-        "loaded too, perhaps with context, recompute and dropout: gpt2:context=256"),
+        "folder of Hugging Face with GPT-2, LLaMA, BERT or another, whose weights are loaded too, "
+        "perhaps with context, recompute and dropout: gpt2:context=256"),
     NAMES(
         data, "data", "NAME or PATH", losses_of_values,
         "a built-in data set (`isogrid datasets` lists them); a folder of IDX files (gzip'd or not); an HDF5 "
@@ -189,9 +189,8 @@ static const iso_argument table[] = {
          ".safetensors file or a folder with model.safetensors"),
     TEXT(save, "save", "FILE or DIR",
          "after training: the whole model as a .keras file, which Keras's load_model() opens, or weights and "
-         "the optimizer's state as a .weights.h5 file; GPT-2, LLaMA, Mistral, Mixtral, Qwen and Phi-3 also "
-         "as a folder that Hugging Face's from_pretrained() opens, or their weights alone as a .safetensors "
-         "file"),
+         "the optimizer's state as a .weights.h5 file; gpt, llama, bert and vit also as a "
+         "folder that Hugging Face's from_pretrained() opens, or their weights alone as a .safetensors file"),
     CHOICE(save_dtype, "save-dtype", "TYPE", stored_types,
            "the type of the weights in a folder of Hugging Face or a .safetensors file, to which they are "
            "rounded; default: that of the folder that --model names, or that of the variables"),

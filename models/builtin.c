@@ -1,10 +1,12 @@
-/* The built-in models: networks of guides of Keras and TensorFlow, GPT-2 and LLaMA. A new one is a function and a row
- * of the table. */
+/* The built-in models: networks of guides of Keras and TensorFlow, GPT-2, LLaMA and encoders. A new one is
+ * a function and a row of the table. */
 #include <string.h>
 
+#include "models/bert_impl.h"
 #include "models/gpt_impl.h"
 #include "models/llama_impl.h"
 #include "models/models.h"
+#include "models/vit_impl.h"
 #include "runtime/base/text.h"
 #include "runtime/base/thread_modes.h"
 #include "runtime/graph/null_tensor.h"
@@ -74,6 +76,24 @@ static iso_tensor *llama(iso_tensor *x, int outputs, const void *settings)
     return iso_llama_with(&options, sizeof options); /* logits: [batch, t, outputs] */
 }
 
+/* BERT and its like, on tokens. */
+static iso_tensor *bert(iso_tensor *x, int outputs, const void *settings)
+{
+    iso_bert_options options = settings ? *(const iso_bert_options *)settings : (iso_bert_options){0};
+    options.x = x;
+    options.classes = outputs;
+    return iso_bert_with(&options, sizeof options); /* logits: [batch, outputs] */
+}
+
+/* ViT, on images. */
+static iso_tensor *vit(iso_tensor *x, int outputs, const void *settings)
+{
+    iso_vit_options options = settings ? *(const iso_vit_options *)settings : (iso_vit_options){0};
+    options.x = x;
+    options.classes = outputs;
+    return iso_vit_with(&options, sizeof options); /* logits: [batch, outputs] */
+}
+
 /* The optimizer of nanoGPT: AdamW with weight decay on matrices alone, embeddings too, and gradients clipped by their
  * norm. */
 static iso_optimizer gpt_adamw(void)
@@ -86,6 +106,13 @@ static iso_optimizer gpt_adamw(void)
 static iso_optimizer llama_adamw(void)
 {
     return iso_adamw(3e-4, .beta_2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.1, .no_decay = "scale,bias",
+                     .global_clip_norm = 1);
+}
+
+/* For a pretrained encoder: that of BERT's paper, with the learning rate of transformers' Trainer. */
+static iso_optimizer encoder_adamw(void)
+{
+    return iso_adamw(5e-5, .epsilon = 1e-8, .weight_decay = 0.01, .no_decay = "bias,gamma,beta",
                      .global_clip_norm = 1);
 }
 
@@ -104,10 +131,18 @@ static iso_optimizer rmsprop(void)
     return iso_rmsprop();
 }
 
+#define IMAGES(side, channels)                                                                               \
+    {                                                                                                        \
+        3,                                                                                                   \
+        {                                                                                                    \
+            side, side, channels                                                                             \
+        }                                                                                                    \
+    }
 static const iso_builtin_model models[] = {
     {.name = "mlp",
      .description = "784-256-256-10 perceptron of the multi-worker guide; Adam",
      .build = mlp,
+     .image = IMAGES(28, 1),
      .optimizer = adam,
      .loss = ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS,
      .metrics = {ISO_METRIC_ACCURACY},
@@ -116,6 +151,7 @@ static const iso_builtin_model models[] = {
     {.name = "convnet",
      .description = "three convolutions with batch normalisation, of the multi-GPU guide; Adam",
      .build = convnet,
+     .image = IMAGES(28, 1),
      .optimizer = adam,
      .loss = ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS,
      .metrics = {ISO_METRIC_ACCURACY},
@@ -125,6 +161,7 @@ static const iso_builtin_model models[] = {
      .description =
          "784-200-10 with dropout and softmax of the distribution guide, for 10 numbers a row; RMSprop, mse",
      .build = dense,
+     .image = IMAGES(28, 1),
      .optimizer = rmsprop,
      .loss = ISO_LOSS_MSE,
      .metrics = {ISO_METRIC_NONE},
@@ -133,6 +170,7 @@ static const iso_builtin_model models[] = {
     {.name = "dtensor",
      .description = "784-128-10 perceptron of the DTensor tutorial; Adam 0.01",
      .build = dtensor,
+     .image = IMAGES(28, 1),
      .optimizer = fast_adam,
      .loss = ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS,
      .metrics = {ISO_METRIC_ACCURACY},
@@ -164,6 +202,33 @@ static const iso_builtin_model models[] = {
      .metrics = {ISO_METRIC_ACCURACY},
      .batch = 12,
      .outputs = 256},
+    {.name = "bert",
+     .description =
+         "BERT, RoBERTa or DistilBERT, classifies rows of tokens: bert:vocabulary=30522,layers=12,heads=12,"
+         "width=768,hidden=3072,context=512,token_types=2,pad=0,separator=0,epsilon=1e-12,dropout=0,"
+         "attention_dropout=0,classifier_dropout=0,kind=bert,gelu_tanh=0,recompute=0; AdamW",
+     .build = bert,
+     .tokens = true,
+     .labels = true,
+     .settings = iso_bert_settings,
+     .optimizer = encoder_adamw,
+     .loss = ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS,
+     .metrics = {ISO_METRIC_ACCURACY},
+     .batch = 32,
+     .outputs = 2},
+    {.name = "vit",
+     .description =
+         "ViT, classifies images: vit:layers=12,heads=12,width=768,hidden=3072,patch=16,image=0,"
+         "channels=0,scale=0.00784,offset=-1,epsilon=1e-12,dropout=0,attention_dropout=0,gelu_tanh=0,"
+         "recompute=0; AdamW",
+     .build = vit,
+     .image = IMAGES(224, 3),
+     .settings = iso_vit_settings,
+     .optimizer = encoder_adamw,
+     .loss = ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS,
+     .metrics = {ISO_METRIC_ACCURACY},
+     .batch = 32,
+     .outputs = 10},
 };
 
 int iso_builtin_model_count(void)

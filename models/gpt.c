@@ -17,8 +17,6 @@ const iso_setting iso_gpt_settings[] = {
     ISO_SETTING(iso_gpt_options, REAL, dropout, 0),   ISO_SETTING(iso_gpt_options, FLAG, gelu_tanh, 0),
     ISO_SETTING(iso_gpt_options, FLAG, recompute, 0), {0}};
 
-enum { WIDER = 4 /* the usual features of the perceptron, times width */ };
-
 static iso_tensor *gpt_dropout(const iso_gpt_options *o, iso_tensor *x)
 {
     return o->dropout > 0 ? iso_dropout(x, o->dropout) : x;
@@ -71,7 +69,7 @@ static bool gpt_numbers_fit(const iso_gpt_options *o)
     if (!iso_transformer_count_fits(graph, "gpt", "layers", o->layers, ISO_TRANSFORMER_MOST_LAYERS) ||
         !iso_transformer_count_fits(graph, "gpt", "heads", o->heads, ISO_BUILTIN_MOST) ||
         !iso_transformer_count_fits(graph, "gpt", "width", o->width, ISO_BUILTIN_MOST) ||
-        !iso_transformer_count_fits(graph, "gpt", "hidden", o->hidden, WIDER * ISO_BUILTIN_MOST) ||
+        !iso_transformer_count_fits(graph, "gpt", "hidden", o->hidden, ISO_TRANSFORMER_MOST_HIDDEN) ||
         !iso_transformer_epsilon_fits(graph, "gpt", o->epsilon) ||
         !iso_transformer_count_fits(graph, "gpt", "context", o->context, ISO_BUILTIN_MOST))
         return false;
@@ -92,7 +90,7 @@ iso_tensor *iso_gpt_with(const iso_gpt_options *options, size_t size)
     ISO_NEED_TENSORS(o.x);
     for (const iso_setting *s = iso_gpt_settings; s->name; s++)
         iso_setting_set(s, &o, iso_setting_option(s, &o));
-    o.hidden = o.hidden ? o.hidden : WIDER * o.width;
+    o.hidden = o.hidden ? o.hidden : ISO_TRANSFORMER_WIDER * o.width;
     iso_graph *graph = iso_tensor_graph(o.x);
     if (!gpt_numbers_fit(&o))
         return iso_graph_bad_tensor(graph);

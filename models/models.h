@@ -3,8 +3,10 @@
 #ifndef ISO_MODELS_MODELS_H
 #define ISO_MODELS_MODELS_H
 
+#include "models/bert.h"
 #include "models/gpt.h"
 #include "models/llama.h"
+#include "models/vit.h"
 #include "runtime/train/train.h"
 
 #ifdef __cplusplus
@@ -21,7 +23,12 @@ typedef struct iso_builtin_model {
      * integers [batch, t] -> [batch, t, outputs]. settings: a struct of the model's type; NULL: its defaults */
     iso_tensor *(*build)(iso_tensor *x, int outputs, const void *settings);
     bool tokens;
-    /* Its numbers, as in "gpt:layers=2"; NULL: none. With `tokens` one is "context". */
+    /* With `tokens`: it classifies rows, -> [batch, outputs]. Tokens are below the setting "vocabulary", otherwise
+     * below `outputs`. */
+    bool labels;
+    iso_shape image; /* of a row if no data have one and no setting says otherwise; without `tokens` */
+    /* Its numbers, as in "gpt:layers=2"; NULL: none. With `tokens` one is "context", otherwise two are "image" and
+     * "channels". */
     const struct iso_setting *settings;
     iso_optimizer (*optimizer)(void); /* its guide's choices */
     iso_loss loss;
@@ -32,8 +39,10 @@ typedef struct iso_builtin_model {
 
 /* The settings of any built-in model. */
 typedef union iso_builtin_settings {
+    iso_bert_options bert;
     iso_gpt_options gpt;
     iso_llama_options llama;
+    iso_vit_options vit;
 } iso_builtin_settings;
 
 ISO_API int iso_builtin_model_count(void);

@@ -39,6 +39,12 @@ iso_tensor *iso_transformer_tied_logits(iso_tensor *h, int64_t vocabulary, int64
     return h;
 }
 
+iso_tensor *iso_transformer_first_position(iso_tensor *h)
+{
+    iso_tensor *first = iso_slice(h, (const int64_t[]){0, 0}, (const int64_t[]){1, -1});
+    return iso_reshape_to(first, ISO_SHAPE(ISO_BATCH, iso_tensor_shape(h)->dim[2]));
+}
+
 void iso_transformer_block_begin(iso_graph *graph, int64_t number, bool recompute)
 {
     char name[32];

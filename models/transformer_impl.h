@@ -4,7 +4,11 @@
 
 #include "models/layers.h"
 
-enum { ISO_TRANSFORMER_MOST_LAYERS = 10000 /* a plan takes half a megabyte for each */ };
+enum {
+    ISO_TRANSFORMER_MOST_LAYERS = 10000, /* a plan takes half a megabyte for each */
+    ISO_TRANSFORMER_WIDER = 4,           /* the usual features of the perceptron, times width */
+    ISO_TRANSFORMER_MOST_HIDDEN = ISO_TRANSFORMER_WIDER * (1 << 20),
+};
 
 /* Random normal weights. */
 iso_initializer iso_transformer_normal(double deviation);
@@ -16,6 +20,8 @@ bool iso_transformer_epsilon_fits(iso_graph *graph, const char *model, double ep
 /* h: [batch, t, width] -> logits [batch, t, vocabulary] by the table of the layer token_embedding, which is an
  * iso_reversible_embedding. */
 iso_tensor *iso_transformer_tied_logits(iso_tensor *h, int64_t vocabulary, int64_t width);
+/* h: [batch, t, width] -> its first position, [batch, width] */
+iso_tensor *iso_transformer_first_position(iso_tensor *h);
 /* The layers made in between are in the scope block_<number>; with recompute, the backward pass computes them
  * again. iso_transformer_block_end returns the block's output, y. */
 void iso_transformer_block_begin(iso_graph *graph, int64_t number, bool recompute);

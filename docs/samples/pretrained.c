@@ -17,7 +17,7 @@ int main(int argc, char **argv)
     ISO_TRY(iso_dataset_open(ctx, argv[2], ISO_TRAIN, &data, .context = 16, .vocabulary = net.vocabulary));
     ISO_TRY(iso_dataset_batch(data, 4));
 
-    model = iso_builtin_model_create(ctx, net.model, ISO_SHAPE(16), net.vocabulary, ISO_F32, &net.settings);
+    model = iso_builtin_model_create(ctx, net.model, ISO_SHAPE(16), net.outputs, ISO_F32, &net.settings);
     ISO_TRY(iso_compile(model, .optimizer = iso_adamw(3e-5), .loss = net.model->loss));
     ISO_TRY(iso_pretrained_load_weights(model, folder));
     ISO_TRY(iso_fit(model, data, .epochs = 1));

@@ -1,37 +1,12 @@
 /* The architectures: for each the keys of config.json and the names of its tensors. The same rows serve to read
  * and to write. Names and their meaning are those of transformers' models/gpt2, llama, mistral, phi3, qwen2,
- * qwen3, mixtral and qwen3_moe. */
+ * qwen3, mixtral and qwen3_moe; encoders.c has the others. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "models/huggingface/huggingface_impl.h"
+#include "models/huggingface/rows_impl.h"
 #include "runtime/graph/origin.h"
-
-#define ROW(name, theirs, inputs, transposed, part, parts)                                                   \
-    {                                                                                                        \
-        name, theirs, inputs, transposed, part, parts, false, false                                          \
-    }
-#define VECTOR(name, theirs) ROW(name, theirs, 0, false, 0, 0)
-#define MATRIX(name, theirs, inputs) ROW(name, theirs, inputs, false, 0, 0)
-#define TRANSPOSED(name, theirs, inputs) ROW(name, theirs, inputs, true, 0, 0)
-#define THIRD(name, theirs, inputs, part) ROW(name, theirs, inputs, false, part, 3)
-#define SLICE(name, theirs, part, parts, heads)                                                              \
-    {                                                                                                        \
-        name, theirs, 1, true, part, parts, heads, false                                                     \
-    }
-#define EXPERTS(name, theirs)                                                                                \
-    {                                                                                                        \
-        name, theirs, 1, true, 0, 0, false, true                                                             \
-    }
-#define SETTING(key, kind, setting, fallback, zero_is_null)                                                  \
-    {                                                                                                        \
-        key, ISO_HF_##kind, setting, fallback, NULL, zero_is_null                                            \
-    }
-#define FIXED(key, value)                                                                                    \
-    {                                                                                                        \
-        key, ISO_HF_FIXED, NULL, 0, value, false                                                             \
-    }
 
 /* ---- GPT-2: its Conv1D has matrices as we have; queries, keys and values are side by side ---- */
 
@@ -502,6 +477,7 @@ static iso_status phi3_read(const char *file, const json_t *config, iso_builtin_
 static const iso_hf_architecture gpt = {.type = "gpt2",
                                         .class = "GPT2LMHeadModel",
                                         .builtin = "gpt",
+                                        .size = sizeof(iso_gpt_options),
                                         .prefix = "transformer.",
                                         .tensors = gpt_tensors,
                                         .ignored = gpt_ignored,
@@ -510,8 +486,10 @@ static const iso_hf_architecture gpt = {.type = "gpt2",
                                         .read = gpt_read,
                                         .write = gpt_write};
 #define LLAMA_LIKE(name, class_name, rows)                                                                   \
-    .type = name, .class = class_name, .builtin = "llama", .prefix = "model.", .tensors = rows,              \
-    .ignored = llama_ignored, .table = "model.embed_tokens.weight"
+    .type = name, .class = class_name, .builtin = "llama", .size = sizeof(iso_llama_options),                \
+    .prefix = "model.", .tensors = rows, .ignored = llama_ignored, .table = "model.embed_tokens.weight",     \
+    .lacks = "this combination of window, full_layers, qkv_bias, output_bias, qk_norm, rope_factor, "        \
+             "rope_linear, rope_attention, experts and raw_shares of llama"
 static const iso_hf_architecture llama = {LLAMA_LIKE("llama", "LlamaForCausalLM", llama_tensors),
                                           .keys = llama_keys, .read = llama_read, .write = llama_write,
                                           .has = llama_has};
@@ -534,8 +512,8 @@ static const iso_hf_architecture qwen3_moe = {
     LLAMA_LIKE("qwen3_moe", "Qwen3MoeForCausalLM", qwen3_moe_tensors), .keys = qwen3_moe_keys,
     .read = qwen3_moe_read, .write = qwen3_moe_write, .has = qwen3_moe_has};
 /* For a model without a file the first that has it is taken. */
-const iso_hf_architecture *const iso_hf_architectures[] = {&gpt,  &llama,   &mistral,   &qwen2, &qwen3,
-                                                           &phi3, &mixtral, &qwen3_moe, NULL};
+const iso_hf_architecture *const iso_hf_architectures[] = {
+    &gpt, &llama, &mistral, &qwen2, &qwen3, &phi3, &mixtral, &qwen3_moe, ISO_HF_ENCODERS, NULL};
 
 const iso_hf_architecture *iso_hf_architecture_find(const json_t *config)
 {
@@ -549,34 +527,27 @@ const iso_hf_architecture *iso_hf_architecture_find(const json_t *config)
 iso_status iso_hf_architecture_of(iso_model *model, const char *use, const iso_hf_architecture **architecture,
                                   iso_builtin_settings *settings)
 {
-    bool one = iso_model_input_count(model) == 1 && iso_model_output_count(model) == 1, builtin = false;
+    bool one = iso_model_input_count(model) == 1 && iso_model_output_count(model) == 1;
+    const char *lacks = NULL;
     for (int i = 0; one && iso_hf_architectures[i]; i++) {
         const iso_hf_architecture *a = iso_hf_architectures[i];
         const void *options = iso_graph_origin(iso_model_input(model), iso_model_output(model), a->builtin);
         if (!options)
             continue;
-        builtin = true;
+        lacks = a->lacks;
         *settings = (iso_builtin_settings){0};
-        if (a == &gpt)
-            settings->gpt = *(const iso_gpt_options *)options;
-        else
-            settings->llama = *(const iso_llama_options *)options;
+        memcpy(settings, options, a->size);
         if (a->has && !a->has(settings))
             continue;
         *architecture = a;
         return ISO_OK;
     }
-    if (builtin)
-        return iso_error(ISO_INVALID,
-                         "'%s': no model of transformers that is supported has this combination of window, "
-                         "full_layers, qkv_bias, output_bias, qk_norm, rope_factor, rope_linear, "
-                         "rope_attention, experts and raw_shares of llama",
-                         use);
-    return iso_error(
-        ISO_INVALID,
-        "'%s': the model is not a built-in gpt or llama (GPT-2, LLaMA), which alone are exchanged "
-        "with Hugging Face",
-        use);
+    if (lacks)
+        return iso_error(ISO_INVALID, "'%s': no model of transformers that is supported has %s", use, lacks);
+    return iso_error(ISO_INVALID,
+                     "'%s': the model is not a built-in gpt, llama, bert or vit, which alone are exchanged "
+                     "with Hugging Face",
+                     use);
 }
 
 bool iso_hf_architecture_fits(const iso_hf_architecture *other, const iso_hf_architecture *architecture,
@@ -596,7 +567,7 @@ static const char *read_number(const char *text, int64_t *number)
     return *text == '0' && end != text + 1 ? NULL : end;
 }
 
-/* Whether a text is the pattern with numbers in the places of '#' and '@'. */
+/* Whether a text is the pattern with numbers in the places of '#' and '@', and any end in the place of a last '*'. */
 static bool fits(const char *pattern, const char *text, int64_t *block, int64_t *expert)
 {
     *block = *expert = 0;
@@ -605,6 +576,8 @@ static bool fits(const char *pattern, const char *text, int64_t *block, int64_t 
             text = read_number(text, block);
         else if (*pattern == '@')
             text = read_number(text, expert);
+        else if (*pattern == '*' && !pattern[1])
+            return true;
         else if (*text++ != *pattern)
             return false;
         if (!text)

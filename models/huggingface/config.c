@@ -131,10 +131,38 @@ static iso_status unknown_type(const char *file, const json_t *config)
     return status;
 }
 
+iso_status iso_hf_read_labels(const char *file, const json_t *config, int *count)
+{
+    const json_t *names = json_object_get(config, "id2label"),
+                 *problem = json_object_get(config, "problem_type");
+    double number = json_is_object(names) ? (double)json_object_size(names) : 2;
+    if (problem && !json_is_null(problem) &&
+        !(json_is_string(problem) && strcmp(json_string_value(problem), "single_label_classification") == 0))
+        return iso_hf_refuse(file, "problem_type", problem,
+                             "only \"single_label_classification\" is supported");
+    iso_status status = json_is_object(names)
+                            ? ISO_OK
+                            : read_count(file, config, "num_labels", number, 1, ISO_BUILTIN_MOST, &number);
+    if (status == ISO_OK && !(number >= 1 && number <= ISO_BUILTIN_MOST))
+        status = iso_hf_refuse(file, "id2label", names, "it must have labels");
+    *count = (int)number;
+    return status;
+}
+
+static iso_status read_outputs(const char *file, const json_t *config, const iso_hf_architecture *a,
+                               iso_pretrained *net)
+{
+    double vocabulary = 0;
+    if (a->labels)
+        return iso_hf_read_labels(file, config, &net->outputs);
+    iso_status status = read_count(file, config, "vocab_size", 0, 1, MOST_VOCABULARY, &vocabulary);
+    net->outputs = net->vocabulary = (int)vocabulary;
+    return status;
+}
+
 static iso_status read_config(const char *file, const json_t *config, iso_pretrained *net)
 {
     const iso_hf_architecture *a = iso_hf_architecture_find(config);
-    double vocabulary = 0;
     iso_status status = a ? iso_builtin_model_find(a->builtin, &net->model) : unknown_type(file, config);
     if (status != ISO_OK)
         return status;
@@ -143,8 +171,10 @@ static iso_status read_config(const char *file, const json_t *config, iso_pretra
     for (const iso_hf_key *key = a->keys; key->key; key++)
         ISO_TRY(read_key(file, config, key, net));
     ISO_TRY(a->read(file, config, &net->settings));
-    ISO_TRY(read_count(file, config, "vocab_size", 0, 1, MOST_VOCABULARY, &vocabulary));
-    net->vocabulary = (int)vocabulary;
+    ISO_TRY(read_outputs(file, config, a, net));
+    if (a->labels && net->model->tokens)
+        net->vocabulary =
+            (int)iso_setting_get(iso_setting_of(net->model->settings, "vocabulary"), &net->settings);
     keep_zeros(net);
 done:
     return status;
@@ -190,6 +220,27 @@ static json_t *value_of(const iso_hf_key *key, double number)
     if (key->kind == ISO_HF_FLAG)
         return json_boolean(number != 0);
     return key->zero_is_null && number == 0 ? json_null() : json_integer((json_int_t)number);
+}
+
+void iso_hf_write_labels(int64_t count, json_t *config)
+{
+    const json_t *names = json_object_get(config, "id2label");
+    json_t *of_number = json_object(), *numbers = json_object();
+    json_object_del(config, "num_labels");
+    for (int64_t i = 0; i < count; i++) {
+        char number[24], name[32];
+        snprintf(number, sizeof number, "%lld", (long long)i);
+        snprintf(name, sizeof name, "LABEL_%lld", (long long)i);
+        json_object_set_new(of_number, number, json_string(name));
+        json_object_set_new(numbers, name, json_integer((json_int_t)i));
+    }
+    if (json_is_object(names) && (int64_t)json_object_size(names) == count) {
+        json_decref(of_number);
+        json_decref(numbers);
+        return;
+    }
+    json_object_set_new(config, "id2label", of_number);
+    json_object_set_new(config, "label2id", numbers);
 }
 
 void iso_hf_config_write(const iso_hf_architecture *a, const iso_builtin_settings *settings,

@@ -270,9 +270,45 @@ static int find_exactly(const iso_hf_files *files, const char *name, iso_saved_f
     return -1;
 }
 
-int iso_hf_files_find(const iso_hf_files *files, const char *prefix, const char *name, iso_saved_file **file)
+static const struct {
+    const char *today, *before;
+} endings[] = {{"LayerNorm.weight", "LayerNorm.gamma"}, {"LayerNorm.bias", "LayerNorm.beta"}};
+enum { ENDINGS = sizeof endings / sizeof *endings };
+
+/* The name with another ending; false: it has none of these. */
+static bool rename_ending(const char *name, bool older, char text[ISO_HF_NAME])
+{
+    for (int i = 0; i < ENDINGS; i++) {
+        const char *from = older ? endings[i].today : endings[i].before,
+                   *to = older ? endings[i].before : endings[i].today;
+        const size_t length = strlen(name), end = strlen(from);
+        if (length < end || strcmp(name + length - end, from) != 0)
+            continue;
+        snprintf(text, ISO_HF_NAME, "%.*s%s", (int)(length - end), name, to);
+        return true;
+    }
+    return false;
+}
+
+char *iso_hf_new_name(const char *name, char text[ISO_HF_NAME])
+{
+    if (!rename_ending(name, false, text))
+        snprintf(text, ISO_HF_NAME, "%s", name);
+    return text;
+}
+
+static int find_with_prefix(const iso_hf_files *files, const char *prefix, const char *name,
+                            iso_saved_file **file)
 {
     int found = find_exactly(files, name, file);
     size_t length = strlen(prefix);
     return found < 0 && strncmp(name, prefix, length) == 0 ? find_exactly(files, name + length, file) : found;
+}
+
+int iso_hf_files_find(const iso_hf_files *files, const char *prefix, const char *name, iso_saved_file **file)
+{
+    char older[ISO_HF_NAME];
+    int found = find_with_prefix(files, prefix, name, file);
+    return found < 0 && rename_ending(name, true, older) ? find_with_prefix(files, prefix, older, file)
+                                                         : found;
 }

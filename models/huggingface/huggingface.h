@@ -1,5 +1,6 @@
-/* Pretrained GPT-2, LLaMA, Mistral, Mixtral, Qwen and Phi-3 in the form of Hugging Face's transformers: a folder with
- * config.json and model.safetensors, or several files that model.safetensors.index.json names.
+/* Pretrained GPT-2, LLaMA, Mistral, Mixtral, Qwen, Phi-3, BERT, RoBERTa, DistilBERT and ViT in the form of Hugging
+ * Face's transformers: a folder with config.json and model.safetensors, or several files that
+ * model.safetensors.index.json names.
  * Functions are local unless their comment says otherwise. */
 #ifndef ISO_MODELS_HUGGINGFACE_HUGGINGFACE_H
 #define ISO_MODELS_HUGGINGFACE_HUGGINGFACE_H
@@ -12,23 +13,27 @@ extern "C" {
 
 /* The network of a config.json. */
 typedef struct iso_pretrained {
-    const iso_builtin_model *model; /* gpt or llama; constant */
+    const iso_builtin_model *model; /* gpt, llama, bert or vit; constant */
     iso_builtin_settings settings;
-    int vocabulary;
+    int vocabulary; /* its tokens are below it; 0: it has none */
+    int outputs;    /* of the model: the vocabulary; of a classifier the labels */
 } iso_pretrained;
 
-/* Reads config.json of a folder. iso_builtin_model_create makes the model, for rows of at most `context` tokens:
- *     iso_builtin_model_create(ctx, net.model, ISO_SHAPE(256), net.vocabulary, ISO_F32, &net.settings)
- * gpt drops elements in training if the file says so (resid_pdrop and the like); .gpt.dropout can be changed. Weights
+/* Reads config.json of a folder. iso_builtin_model_create makes the model, for rows of at most `context` tokens,
+ * or images:
+ *     iso_builtin_model_create(ctx, net.model, ISO_SHAPE(256), net.outputs, ISO_F32, &net.settings)
+ * All but llama drop elements in training if the file says so (resid_pdrop and the like); .gpt.dropout can be
+ * changed. A classifier may be made for other labels than the file's if the files of weights have none. Weights
  * are loaded after iso_compile, by iso_pretrained_load_weights. ISO_INVALID names the file, the key and the value
  * that the built-in models do not have; ISO_IO. The chief reads the file. Collective. */
 ISO_API iso_status iso_pretrained_read(iso_context *ctx, const char *folder, iso_pretrained *net);
 
-/* Loads weights into a gpt or llama (iso_gpt, iso_llama, iso_builtin_model_create), on any mesh, compiled or not.
- * path: a folder, a .safetensors file or a .safetensors.index.json file. Each rank reads what its slots need; F16,
- * BF16, F32 and F64 are converted to the type of the variables. Names may lack "transformer." or "model.".
- * ISO_INVALID: the model is another network, or a tensor is missing, has another shape, or is in the files and not in
- * the model; ISO_IO. All name the file and the tensor. Collective. */
+/* Loads weights into a gpt, llama, bert or vit (iso_gpt and so on, iso_builtin_model_create), on any mesh,
+ * compiled or not. path: a folder, a .safetensors file or a .safetensors.index.json file. Each rank reads what its
+ * slots need; F16, BF16, F32 and F64 are converted to the type of the variables. Names may lack "transformer.",
+ * "model." or "bert.". A classifier that the files lack keeps its weights, and a warning names its tensors; other
+ * heads in the files are ignored. ISO_INVALID: the model is another network, or a tensor is missing, has another
+ * shape, or is in the files and not in the model; ISO_IO. All name the file and the tensor. Collective. */
 ISO_API iso_status iso_pretrained_load_weights(iso_model *model, const char *path);
 /* Whether `path` is a .safetensors or .safetensors.index.json file, or a folder that has model.safetensors or
  * model.safetensors.index.json, as the chief sees it. ISO_INVALID: an argument is NULL. Collective. */
@@ -47,11 +52,11 @@ typedef struct iso_pretrained_save_options {
      * A .safetensors file for the weights alone holds all. */
     uint64_t max_shard_size;
 } iso_pretrained_save_options;
-/* Writes a gpt or llama to a folder, which is made if it is missing and which transformers' from_pretrained() opens:
- * config.json, and the weights. All ranks write, each its own parts. Each file gets its name when it is complete,
- * config.json last; then weights that the folder had under other names are removed. ISO_INVALID: the model is another
- * network, the type is unknown, a number is too large for it, or there would be more than 512 files; ISO_IO.
- * Collective. */
+/* Writes a gpt, llama, bert or vit to a folder, which is made if it is missing and which transformers'
+ * from_pretrained() opens: config.json, and the weights. All ranks write, each its own parts. Each file gets its
+ * name when it is complete, config.json last; then weights that the folder had under other names are removed.
+ * ISO_INVALID: the model is another network, the type is unknown, a number is too large for it, or there would be
+ * more than 512 files; ISO_IO. Collective. */
 ISO_API iso_status iso_pretrained_save_with(iso_model *model, const iso_pretrained_save_options *options,
                                             size_t size);
 #define iso_pretrained_save(model, ...)                                                                      \

@@ -14,6 +14,13 @@
 
 /* ---- architectures (architectures.c) ---- */
 
+/* The dimensions of their tensor. */
+typedef enum iso_hf_form {
+    ISO_HF_PLAIN,       /* a vector or a matrix */
+    ISO_HF_LEADING_ONE, /* [1, rows, columns] */
+    ISO_HF_PATCHES,     /* of a matrix [width, channels patch patch]: [width, channels, patch, patch] */
+} iso_hf_form;
+
 /* Where a variable is in their files. '#' stands for the number of a block. Their tensor is a vector, or a matrix
  * whose rows are the first `inputs` dimensions of ours and whose columns are the others (transposed: the other way
  * round). With experts, the first dimension of ours counts experts, of which each has a tensor: '@' stands for its
@@ -24,6 +31,8 @@ typedef struct iso_hf_tensor {
     bool transposed;
     int part, parts; /* ours is this one of parts of their outputs, side by side; parts 0: the whole */
     bool heads;      /* the parts are as long as queries, keys and values of llama; otherwise all are equal */
+    bool optional;   /* of a classifier: if the files lack it, ours stays as it was drawn */
+    iso_hf_form form;
     bool experts;
 } iso_hf_tensor;
 
@@ -42,11 +51,13 @@ typedef struct iso_hf_key {
 typedef struct iso_hf_architecture {
     const char *type, *class; /* in config.json: "gpt2", "GPT2LMHeadModel" */
     const char *builtin;
+    size_t size;                  /* of the model's options */
+    bool labels;                  /* its outputs are the labels of id2label; otherwise tokens */
     const char *prefix;           /* of the names, which files of the bare model lack */
     const iso_hf_tensor *tensors; /* ends with NULL */
-    const char *const *ignored;   /* tensors that hold nothing that is trained; ends with NULL */
-    const char
-        *table; /* of tokens, of which files of a model with tied tables may have a copy, ISO_HF_COPY */
+    const char *const *ignored;   /* tensors that hold nothing that the model has; ends with NULL */
+    /* Of tokens, of which files of a model with tied tables may have a copy, ISO_HF_COPY; NULL: none has. */
+    const char *table;
     const iso_hf_key *keys; /* ends with NULL */
     /* What no row says. file: for messages. Reads settings, which have the values of the rows; adds keys to an object
      * that has those of the rows. */
@@ -54,7 +65,13 @@ typedef struct iso_hf_architecture {
     void (*write)(const iso_builtin_settings *settings, json_t *config);
     /* Whether it has a network of these settings; NULL: it has all. */
     bool (*has)(const iso_builtin_settings *settings);
+    const char *lacks; /* for messages: what it has not; NULL: it has all */
 } iso_hf_architecture;
+
+/* Those of encoders.c, in the order of iso_hf_architectures. */
+extern const iso_hf_architecture iso_hf_bert, iso_hf_roberta, iso_hf_xlm_roberta, iso_hf_distilbert,
+    iso_hf_vit;
+#define ISO_HF_ENCODERS &iso_hf_bert, &iso_hf_roberta, &iso_hf_xlm_roberta, &iso_hf_distilbert, &iso_hf_vit
 
 /* All; ends with NULL. */
 extern const iso_hf_architecture *const iso_hf_architectures[];
@@ -74,7 +91,7 @@ enum { ISO_HF_NAME = 200 };
 char *iso_hf_name(const iso_hf_tensor *row, int64_t block, int64_t expert, char text[ISO_HF_NAME]);
 /* Whether a name, perhaps without the prefix, is that of a tensor of one of the graph's variables. */
 bool iso_hf_is_known(const iso_hf_architecture *architecture, iso_graph *graph, const char *name);
-/* Whether a tensor of a file holds nothing that is trained. */
+/* Whether a tensor of a file holds nothing that the model has. */
 bool iso_hf_is_ignored(const iso_hf_architecture *architecture, const char *name);
 
 /* ---- config.json (config.c) ---- */
@@ -86,6 +103,10 @@ void iso_hf_config_write(const iso_hf_architecture *architecture, const iso_buil
                          const char *dtype, json_t *config);
 /* The error ISO_INVALID: "FILE: KEY is VALUE; SUPPORTED". */
 iso_status iso_hf_refuse(const char *file, const char *key, const json_t *value, const char *supported);
+/* The number of labels of a config.json; and the keys of a model with `count` labels: the names that `config` has if
+ * they are as many, otherwise those of transformers. ISO_INVALID: iso_hf_refuse. */
+iso_status iso_hf_read_labels(const char *file, const json_t *config, int *count);
+void iso_hf_write_labels(int64_t count, json_t *config);
 /* A number that a key has; false: it has another value. A key that is missing or null has the fallback. */
 bool iso_hf_number(const json_t *config, const char *key, double fallback, double *number);
 
@@ -107,8 +128,11 @@ bool iso_hf_has_rotary(const iso_llama_options *o);
 
 /* ---- files (files.c) ---- */
 
-/* The file and the number in it of a tensor with this name, or with the name without the prefix; -1: none has it. */
+/* The file and the number in it of a tensor with this name, with the name without the prefix, or with an older name;
+ * -1: none has it. */
 int iso_hf_files_find(const iso_hf_files *files, const char *prefix, const char *name, iso_saved_file **file);
+/* Writes today's name for one of an older file, whose normalisations have gamma and beta. */
+char *iso_hf_new_name(const char *name, char text[ISO_HF_NAME]);
 /* Removes a folder's index, if it has one, and adds the paths of the files that it named to `paths`, each with a
  * newline. Local. */
 iso_status iso_hf_remove_index(const char *folder, iso_text *paths);

@@ -4,6 +4,7 @@
 #include "collectives/control/control.h"
 #include "models/huggingface/huggingface_impl.h"
 #include "runtime/base/arguments.h"
+#include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/thread_modes.h"
 #include "runtime/graph/pending.h"
@@ -32,6 +33,8 @@ static iso_status check_tensor(const loading *l, const iso_hf_tensor *row, const
     iso_saved_file *file = NULL;
     const char *path = iso_variable_path(variable);
     const iso_saved_tensor *theirs = find(l, name, &file);
+    if (!theirs && row->optional)
+        return ISO_OK;
     if (!theirs)
         return iso_error(ISO_INVALID, "'%s' has no tensor '%s', where '%s' of the model would be", l->path,
                          name, path);
@@ -91,11 +94,12 @@ static iso_status check_copy(const loading *l, iso_saved_file *file, int tensor)
 static iso_status check_file(const loading *l, iso_graph *graph, iso_saved_file *file)
 {
     for (int i = 0; i < iso_saved_file_tensors(file); i++) {
-        const char *name = iso_saved_file_tensor(file, i)->h5_path + 1;
+        char today[ISO_HF_NAME];
+        const char *name = iso_hf_new_name(iso_saved_file_tensor(file, i)->h5_path + 1, today);
         if (iso_hf_is_ignored(l->architecture, name) || iso_hf_is_known(l->architecture, graph, name))
             continue;
         iso_status status = ISO_OK;
-        if (strcmp(name, ISO_HF_COPY) != 0)
+        if (!l->architecture->table || strcmp(name, ISO_HF_COPY) != 0)
             status = iso_error(ISO_INVALID, "'%s' holds the tensor '%s', which the model does not have",
                                iso_saved_file_path(file), name);
         else if (iso_is_chief(iso_graph_context(graph)))
@@ -116,6 +120,25 @@ static iso_status check(const loading *l, iso_graph *graph)
         ISO_TRY(check_file(l, graph, l->files.files[i]));
 done:
     return status;
+}
+
+/* The names of tensors that the files lack, of a classifier; the model's stay as they were drawn. */
+static void warn_of_new(const loading *l, iso_graph *graph)
+{
+    iso_text names = {0};
+    for (int i = 0; i < iso_graph_variable_count(graph); i++) {
+        char name[ISO_HF_NAME];
+        int64_t block;
+        iso_saved_file *file = NULL;
+        const iso_hf_tensor *row =
+            iso_hf_tensor_of(l->architecture, iso_variable_path(iso_graph_variable(graph, i)), &block);
+        if (row && row->optional && !find(l, iso_hf_name(row, block, 0, name), &file))
+            iso_text_add(&names, "%s'%s'", names.length ? ", " : "", name);
+    }
+    if (names.length)
+        iso_warn("'%s' has no %s: their weights are new, drawn from the seed, and must be trained", l->path,
+                 iso_text_get(&names));
+    iso_text_free(&names);
 }
 
 /* Architectures that have the same network differ in the names of their tensors: takes the one whose name of a
@@ -156,7 +179,8 @@ static iso_status read_part(void *user, const iso_state_shard *shard)
             continue;
         const int tensor =
             iso_hf_files_find(&l->files, l->architecture->prefix, iso_hf_name(row, block, i, name), &file);
-        status = iso_hf_read_shard(row, &l->settings, file, tensor, &part);
+        if (tensor >= 0)
+            status = iso_hf_read_shard(row, &l->settings, file, tensor, &part);
     }
     return status;
 }
@@ -175,6 +199,8 @@ iso_status iso_pretrained_load_weights(iso_model *model, const char *path)
     ISO_TRY(iso_hf_files_open(ctx, path, &l.files));
     choose_by_names(&l);
     ISO_TRY(iso_agree(ctx, check(&l, graph)));
+    if (iso_is_chief(ctx))
+        warn_of_new(&l, graph);
     ISO_TRY(iso_model_visit_weights(model, "load_weights", ISO_WEIGHTS_REPLACE, read_part, &l));
 done:
     iso_hf_files_close(&l.files);

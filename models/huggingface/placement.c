@@ -46,7 +46,10 @@ typedef struct placement {
     int64_t *at;        /* [column_count] the columns in the tensor */
     int64_t before_row; /* the variable's first row in the tensor */
     int64_t width;      /* of the tensor */
-    bool vector;
+    /* What is read of a row of the tensor. */
+    int64_t begin, span;
+    iso_shape theirs;
+    iso_hf_form form;
 } placement;
 
 static int64_t product(const iso_shape *shape, int first, int end)
@@ -116,15 +119,25 @@ iso_state_shard iso_hf_part(const iso_hf_tensor *row, const iso_state_shard *sha
     return part;
 }
 
-iso_shape iso_hf_shape(const iso_hf_tensor *row, const iso_builtin_settings *settings,
-                       const iso_shape *variable)
+/* Without their other dimensions: a vector or a matrix. ours: of one expert. */
+static iso_shape matrix_of(const iso_hf_tensor *row, const iso_builtin_settings *settings,
+                           const iso_shape *ours)
 {
-    const iso_shape one = without_experts(row, variable), *ours = &one;
     const int64_t outer = product(ours, 0, row->inputs),
                   inner = slice_of(row, settings, product(ours, row->inputs, ours->rank)).total;
     if (row->inputs == 0)
         return ISO_SHAPE(inner);
     return row->transposed ? ISO_SHAPE(inner, outer) : ISO_SHAPE(outer, inner);
+}
+
+iso_shape iso_hf_shape(const iso_hf_tensor *row, const iso_builtin_settings *settings, const iso_shape *ours)
+{
+    const iso_shape one = without_experts(row, ours), matrix = matrix_of(row, settings, &one);
+    if (row->form == ISO_HF_LEADING_ONE)
+        return ISO_SHAPE(1, matrix.dim[0], matrix.dim[1]);
+    if (row->form == ISO_HF_PATCHES)
+        return ISO_SHAPE(matrix.dim[0], settings->vit.channels, settings->vit.patch, settings->vit.patch);
+    return matrix;
 }
 
 /* The numbers [*first, *first + *count) of the outer side that the shard has elements of. */
@@ -137,9 +150,9 @@ static void find_outer(const iso_state_shard *shard, int64_t inner, int64_t *fir
 static iso_status find_placement(const iso_hf_tensor *row, const iso_builtin_settings *settings,
                                  const iso_state_shard *shard, placement *p)
 {
-    iso_hf_tensor matrix = *row; /* the shard is of one expert */
-    matrix.experts = false;
-    const iso_shape theirs = iso_hf_shape(&matrix, settings, &shard->shape);
+    iso_hf_tensor one = *row; /* the shard is of one expert */
+    one.experts = false;
+    const iso_shape theirs = matrix_of(row, settings, &shard->shape);
     const slice outputs = slice_of(row, settings, product(&shard->shape, row->inputs, shard->shape.rank));
     const side outer = side_of(shard, 0, row->inputs), inner = side_of(shard, row->inputs, shard->shape.rank);
     *p = (placement){.shard = shard,
@@ -148,7 +161,8 @@ static iso_status find_placement(const iso_hf_tensor *row, const iso_builtin_set
                      .columns = row->transposed ? outer : inner,
                      .before_row = row->transposed ? outputs.begin : 0,
                      .width = theirs.dim[theirs.rank - 1],
-                     .vector = theirs.rank == 1};
+                     .theirs = iso_hf_shape(&one, settings, &shard->shape),
+                     .form = row->form};
     p->row_count = p->rows.count;
     p->column_count = p->columns.count;
     find_outer(shard, inner.count, row->transposed ? &p->first_column : &p->first_row,
@@ -158,6 +172,9 @@ static iso_status find_placement(const iso_hf_tensor *row, const iso_builtin_set
         return iso_no_memory("the places of %lld columns", (long long)p->column_count);
     for (int64_t k = 0; k < p->column_count; k++)
         p->at[k] = (row->transposed ? 0 : outputs.begin) + index_of(&p->columns, p->first_column + k);
+    p->begin =
+        p->form == ISO_HF_PATCHES ? 0 : p->at[0]; /* a part of its columns is no box of four dimensions */
+    p->span = p->form == ISO_HF_PATCHES ? p->width : p->at[p->column_count - 1] - p->at[0] + 1;
     return ISO_OK;
 }
 
@@ -200,9 +217,26 @@ static int64_t neighbours(const placement *p, int64_t row, int64_t most)
     return count;
 }
 
+/* Columns [begin, begin + span) of `count` rows of the tensor, from the box's row `row` on. */
+static iso_box box_of(const placement *p, int64_t row, int64_t count)
+{
+    const iso_shape *s = &p->theirs;
+    switch (p->form) {
+    case ISO_HF_LEADING_ONE:
+        return (iso_box){.rank = 3, .offset = {0, row_at(p, row), p->begin}, .extent = {1, count, p->span}};
+    case ISO_HF_PATCHES:
+        return (iso_box){
+            .rank = 4, .offset = {row_at(p, row)}, .extent = {count, s->dim[1], s->dim[2], s->dim[3]}};
+    case ISO_HF_PLAIN:
+        break;
+    }
+    return s->rank == 1
+               ? (iso_box){.rank = 1, .offset = {p->begin}, .extent = {p->span}}
+               : (iso_box){.rank = 2, .offset = {row_at(p, row), p->begin}, .extent = {count, p->span}};
+}
+
 /* part: [count, span] of the tensor, from the box's row `row` on. The inner loop is along the variable's memory. */
-static void scatter(const placement *p, int64_t row, int64_t count, int64_t span, const void *part,
-                    void *data)
+static void scatter(const placement *p, int64_t row, int64_t count, const void *part, void *data)
 {
     const size_t size = iso_dtype_size(p->shard->dtype);
     const int64_t outer = p->transposed ? p->column_count : count,
@@ -211,26 +245,23 @@ static void scatter(const placement *p, int64_t row, int64_t count, int64_t span
         for (int64_t j = 0; j < inner; j++) {
             int64_t r = p->transposed ? j : i, k = p->transposed ? i : j, number = number_of(p, row + r, k);
             if (has(p, number))
-                copy_element(data, number, part, r * span + p->at[k] - p->at[0], size);
+                copy_element(data, number, part, r * p->span + p->at[k] - p->begin, size);
         }
 }
 
 static iso_status read_rows(const placement *p, iso_saved_file *file, int tensor, void *data)
 {
-    const int64_t span = p->at[p->column_count - 1] - p->at[0] + 1;
-    const int64_t row_bytes = span * (int64_t)iso_dtype_size(p->shard->dtype);
+    const int64_t row_bytes = p->span * (int64_t)iso_dtype_size(p->shard->dtype);
     const int64_t most = row_bytes < WINDOW ? WINDOW / row_bytes : 1;
     void *part = NULL;
     iso_status status = iso_alloc((size_t)((most < p->row_count ? most : p->row_count) * row_bytes),
                                   "a part of pretrained weights", &part);
     for (int64_t row = 0, count; row < p->row_count && status == ISO_OK; row += count) {
         count = neighbours(p, row, most);
-        iso_box box = {.rank = 2, .offset = {row_at(p, row), p->at[0]}, .extent = {count, span}};
-        if (p->vector)
-            box = (iso_box){.rank = 1, .offset = {p->at[0]}, .extent = {span}};
+        const iso_box box = box_of(p, row, count);
         status = iso_saved_file_read(file, tensor, &box, p->shard->dtype, part);
         if (status == ISO_OK)
-            scatter(p, row, count, span, part, data);
+            scatter(p, row, count, part, data);
     }
     iso_free(part);
     return status;
@@ -285,7 +316,7 @@ static iso_status write_rows(const placement *p, run *r, const void *data)
 {
     iso_status status = ISO_OK;
     for (int64_t row = 0; row < p->row_count; row++) {
-        int64_t begin = p->vector ? 0 : row_at(p, row) * p->width;
+        int64_t begin = p->theirs.rank == 1 ? 0 : row_at(p, row) * p->width;
         for (int64_t k = 0; k < p->column_count; k++) {
             int64_t number = number_of(p, row, k);
             if (has(p, number))

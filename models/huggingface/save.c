@@ -300,7 +300,11 @@ static iso_status write_config(iso_model *model, const saving *s, const char *so
         return status;
     const iso_shape *logits = iso_tensor_shape(iso_model_output(model));
     iso_hf_config_write(s->architecture, &s->settings, iso_storage_type_name(s->stored), config);
-    json_object_set_new(config, "vocab_size", json_integer((json_int_t)logits->dim[logits->rank - 1]));
+    const int64_t outputs = logits->dim[logits->rank - 1];
+    if (s->architecture->labels)
+        iso_hf_write_labels(outputs, config);
+    else
+        json_object_set_new(config, "vocab_size", json_integer((json_int_t)outputs));
     return write_json(s, ISO_HF_CONFIG, config);
 }
 
@@ -385,7 +389,8 @@ static iso_status write_others(iso_model *model, saving *s, const char *source)
 {
     static const char *const names[] = {
         "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.json",
-        "merges.txt",     "tokenizer.model",       "chat_template.jinja",     "generation_config.json"};
+        "merges.txt",     "tokenizer.model",       "chat_template.jinja",     "generation_config.json",
+        "vocab.txt",      "added_tokens.json",     "sentencepiece.bpe.model", "preprocessor_config.json"};
     iso_status status = ISO_OK;
     for (size_t i = 0; source && i < sizeof names / sizeof *names; i++)
         ISO_TRY(copy(source, s->path, names[i]));

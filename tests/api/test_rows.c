@@ -76,7 +76,7 @@ static const struct {
     {"Softmax", "models/keras/functions_reduce.c"}, /* the function of keras.ops */
     {"precision", "launch/"},                       /* --precision */
     {"precision", "runtime/train/state"},           /* the same in a checkpoint */
-    {"gelu", "models/huggingface/architectures.c"}, /* the name of Hugging Face */
+    {"gelu", "models/huggingface/"},                /* the name of Hugging Face */
     {"top_k", "runtime/train/losses/confusion.c"},  /* a setting of Precision and Recall */
     {"precision", "runtime/train/losses/auc.c"},    /* a setting of RecallAtPrecision */
     {"recall", "runtime/train/losses/auc.c"},       /* of PrecisionAtRecall */

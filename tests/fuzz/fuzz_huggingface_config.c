@@ -7,16 +7,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static bool is_small(const iso_pretrained *net)
 {
-    const iso_gpt_options *gpt = &net->settings.gpt;
-    const iso_llama_options *llama = &net->settings.llama;
-    return net->model->name[0] == 'g' ? gpt->layers < 4 : llama->layers < 4;
+    return iso_setting_get(iso_setting_of(net->model->settings, "layers"), &net->settings) < 4;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     iso_pretrained net;
+    const iso_shape texts = ISO_SHAPE(4), images = ISO_SHAPE(12, 12, 3);
     if (iso_hf_config_parse("config.json", (const char *)data, size, &net) == ISO_OK && is_small(&net))
-        iso_model_destroy(
-            iso_builtin_model_create(NULL, net.model, ISO_SHAPE(4), net.vocabulary, ISO_F32, &net.settings));
+        iso_model_destroy(iso_builtin_model_create(NULL, net.model, net.model->tokens ? texts : images,
+                                                   net.outputs, ISO_F32, &net.settings));
     return 0;
 }

@@ -113,6 +113,15 @@ def prepare(folder):
         with h5py.File(f"{folder}/{name}.h5", "w") as file:
             file["x"] = generator.standard_normal((96, 4)).astype(np.float32)
             file["y"] = generator.integers(0, 3, 96).astype(np.int32)
+    shutil.copytree(f"{ROOT}/tests/encoders/bert-base", f"{folder}/bert-base-uncased")
+    shutil.copytree(f"{ROOT}/tests/encoders/vit-base", f"{folder}/vit-base")
+    with h5py.File(f"{folder}/images.h5", "w") as file:
+        file["x"] = generator.integers(0, 256, (96, 12, 12, 3)).astype(np.uint8)
+        file["y"] = generator.integers(0, 10, 96).astype(np.int32)
+    for name in ("texts", "other-texts"):
+        with h5py.File(f"{folder}/{name}.h5", "w") as file:
+            file["input_ids"] = generator.integers(0, 31, (96, 10)).astype(np.int32)
+            file["labels"] = generator.integers(0, 2, 96).astype(np.int32)
 
 
 def run(command, folder, data):

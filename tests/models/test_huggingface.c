@@ -463,8 +463,8 @@ START_TEST(what_a_config_cannot_have)
          "scale_attn_weights is false; only true is supported"},
         {gpt_config, "\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false",
          "tie_word_embeddings is false"},
-        {gpt_config, "\"model_type\": \"gpt2\"", "\"model_type\": \"bert\"",
-         "model_type is \"bert\"; \"gpt2\", \"llama\", \"mistral\""},
+        {gpt_config, "\"model_type\": \"gpt2\"", "\"model_type\": \"t5\"",
+         "model_type is \"t5\"; \"gpt2\", \"llama\", \"mistral\""},
         {gpt_config, "\"model_type\": \"gpt2\",", "", "model_type is null"},
         {gpt_config, "\"vocab_size\": 61", "\"vocab_size\": 1e30", "vocab_size is"},
         {gpt_config, "\"vocab_size\": 61", "\"other\": 61", "vocab_size is null; it must be a count"},
@@ -659,9 +659,9 @@ START_TEST(a_model_of_another_kind)
     iso_graph *graph = iso_graph_create(ctx);
     iso_tensor *x = iso_input(graph, "x", ISO_F32, ISO_SHAPE(3));
     iso_model *model = iso_model_create(graph, x, iso_dense(x, 2));
-    check_refused(iso_pretrained_load_weights(model, networks[0].folder), "is not a built-in gpt or llama");
-    check_refused(iso_pretrained_save(model, in_folder(folder, "dense")), "is not a built-in gpt or llama");
-    check_refused(iso_pretrained_save_check(model, "dense"), "is not a built-in gpt or llama");
+    check_refused(iso_pretrained_load_weights(model, networks[0].folder), "is not a built-in gpt, llama");
+    check_refused(iso_pretrained_save(model, in_folder(folder, "dense")), "is not a built-in gpt, llama");
+    check_refused(iso_pretrained_save_check(model, "dense"), "is not a built-in gpt, llama");
     iso_model_destroy(model);
     const iso_builtin_model *llama;
     const iso_builtin_settings biased = {.llama = {.layers = 1,

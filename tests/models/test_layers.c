@@ -1015,7 +1015,7 @@ START_TEST(builtin_models_have_the_guides_parameters)
         const char *name;
         int64_t parameters;
     } known[] = {{"mlp", 269322}, {"convnet", 49242}, {"dense", 158810}, {"dtensor", 101770}};
-    ck_assert_int_eq(iso_builtin_model_count(), 6); /* and gpt, llama: test_gpt.c */
+    ck_assert_int_eq(iso_builtin_model_count(), 8); /* and gpt, llama: test_gpt.c; bert, vit: test_encoders.c */
     for (int i = 0; i < 4; i++) {
         const iso_builtin_model *found;
         ck_assert_int_eq(iso_builtin_model_find(known[i].name, &found), ISO_OK);

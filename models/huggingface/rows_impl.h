@@ -1,0 +1,51 @@
+/* The rows of architectures. For models/huggingface only. */
+#ifndef ISO_MODELS_HUGGINGFACE_ROWS_IMPL_H
+#define ISO_MODELS_HUGGINGFACE_ROWS_IMPL_H
+
+#include "models/huggingface/huggingface_impl.h"
+
+#define ROW(name, theirs, inputs, transposed, part, parts)                                                   \
+    {                                                                                                        \
+        name, theirs, inputs, transposed, part, parts, false, false, ISO_HF_PLAIN, false                     \
+    }
+#define VECTOR(name, theirs) ROW(name, theirs, 0, false, 0, 0)
+#define MATRIX(name, theirs, inputs) ROW(name, theirs, inputs, false, 0, 0)
+#define TRANSPOSED(name, theirs, inputs) ROW(name, theirs, inputs, true, 0, 0)
+/* Of images. */
+#define LEADING_ONE(name, theirs)                                                                            \
+    {                                                                                                        \
+        name, theirs, 1, false, 0, 0, false, false, ISO_HF_LEADING_ONE, false                                \
+    }
+#define PATCHES(name, theirs)                                                                                \
+    {                                                                                                        \
+        name, theirs, 1, true, 0, 0, false, false, ISO_HF_PATCHES, false                                     \
+    }
+/* Of experts, each of which has a tensor. */
+#define EXPERTS(name, theirs)                                                                                \
+    {                                                                                                        \
+        name, theirs, 1, true, 0, 0, false, false, ISO_HF_PLAIN, true                                        \
+    }
+/* Of a classifier. */
+#define OPTIONAL_VECTOR(name, theirs)                                                                        \
+    {                                                                                                        \
+        name, theirs, 0, false, 0, 0, false, true, ISO_HF_PLAIN, false                                       \
+    }
+#define OPTIONAL_TRANSPOSED(name, theirs, inputs)                                                            \
+    {                                                                                                        \
+        name, theirs, inputs, true, 0, 0, false, true, ISO_HF_PLAIN, false                                   \
+    }
+#define THIRD(name, theirs, inputs, part) ROW(name, theirs, inputs, false, part, 3)
+#define SLICE(name, theirs, part, parts, heads)                                                              \
+    {                                                                                                        \
+        name, theirs, 1, true, part, parts, heads, false, ISO_HF_PLAIN, false                                \
+    }
+#define SETTING(key, kind, setting, fallback, zero_is_null)                                                  \
+    {                                                                                                        \
+        key, ISO_HF_##kind, setting, fallback, NULL, zero_is_null                                            \
+    }
+#define FIXED(key, value)                                                                                    \
+    {                                                                                                        \
+        key, ISO_HF_FIXED, NULL, 0, value, false                                                             \
+    }
+
+#endif
