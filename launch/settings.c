@@ -114,6 +114,8 @@ iso_status iso_settings_read_rows(const char *option, const char *whole, const c
         read[count].choice = rows[count].kind == ISO_SETTING_CHOICE ? member : NULL;
         read[count].words = rows[count].words;
         read[count].range = counts;
+        if (rows[count].fallback == 0) /* it stands for what the model says */
+            read[count].range.least = 0;
         read[count].any_number = true;
         read[count].real = read[count].flag || read[count].count || read[count].choice ? NULL : member;
     }
