@@ -165,9 +165,12 @@ static bool bert_numbers_fit(const iso_bert_options *o)
     else if (o->pad < 0 || o->pad >= o->vocabulary || o->separator < 0 || o->separator >= o->vocabulary)
         iso_graph_fail(graph, "bert: pad %lld and separator %lld must be tokens of the vocabulary of %lld",
                        (long long)o->pad, (long long)o->separator, (long long)o->vocabulary);
-    else if (o->separator && (o->token_types < 2 || o->kind == ISO_BERT_DISTILBERT))
-        iso_graph_fail(graph, "bert: separator %lld needs token_types=2, which a kind=distilbert has not",
+    else if (o->separator && o->kind == ISO_BERT_DISTILBERT)
+        iso_graph_fail(graph, "bert: separator is %lld, and kind=distilbert has no types of tokens",
                        (long long)o->separator);
+    else if (o->separator && o->token_types < 2)
+        iso_graph_fail(graph, "bert: separator is %lld: it needs token_types of 2 or more, and there is %lld",
+                       (long long)o->separator, (long long)o->token_types);
     return iso_graph_error(graph) == ISO_OK && rates_fit(o);
 }
 

@@ -10,6 +10,8 @@
 #include "runtime/graph/op.h"
 #include "runtime/graph/origin.h"
 
+enum { CHOICES = 2 /* experts of a token, as in Mixtral */ };
+
 const iso_setting iso_llama_settings[] = {ISO_SETTING(iso_llama_options, COUNT, layers, 12),
                                           ISO_SETTING(iso_llama_options, COUNT, heads, 12),
                                           ISO_SETTING(iso_llama_options, COUNT, kv_heads, 4),
@@ -33,7 +35,7 @@ const iso_setting iso_llama_settings[] = {ISO_SETTING(iso_llama_options, COUNT, 
                                           ISO_SETTING(iso_llama_options, REAL, rope_attention, 0),
                                           ISO_SETTING(iso_llama_options, REAL, rope_linear, 1),
                                           ISO_SETTING(iso_llama_options, COUNT, experts, 0),
-                                          ISO_SETTING(iso_llama_options, COUNT, experts_per_token, 2),
+                                          ISO_SETTING(iso_llama_options, COUNT, experts_per_token, CHOICES),
                                           ISO_SETTING(iso_llama_options, FLAG, raw_shares, 0),
                                           ISO_SETTING(iso_llama_options, REAL, balance, 0),
                                           ISO_SETTING(iso_llama_options, FLAG, recompute, 0),
@@ -160,8 +162,11 @@ static bool llama_experts_fit(const iso_llama_options *o)
                        (long long)o->experts_per_token, (long long)o->experts);
     else if (!(o->balance >= 0) || o->balance > 1e6)
         iso_graph_fail(graph, "llama: balance is %g; it must be from 0 to 1e6", o->balance);
-    else if (o->balance > 0 && o->experts == 0)
-        iso_graph_fail(graph, "llama: balance needs experts");
+    else if (o->experts == 0 && (o->balance > 0 || o->raw_shares || o->experts_per_token != CHOICES))
+        iso_graph_fail(graph, "llama: %s needs experts",
+                       o->balance > 0  ? "balance"
+                       : o->raw_shares ? "raw_shares"
+                                       : "experts_per_token");
     return iso_graph_error(graph) == ISO_OK;
 }
 

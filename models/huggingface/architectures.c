@@ -165,6 +165,7 @@ static const iso_hf_key mixtral_keys[] = {
     LLAMA_KEYS(14336, 1e-5),
     SETTING("max_position_embeddings", COUNT, "context", 131072, false),
     SETTING("sliding_window", COUNT, "window", 0, true),
+    SETTING("rope_theta", REAL, "wavelength", 1e6, false), /* others: 10000 */
     SETTING("num_local_experts", COUNT, "experts", 8, false),
     SETTING("num_experts_per_tok", COUNT, "experts_per_token", 2, false),
     FIXED("router_jitter_noise", "0.0"),

@@ -6,6 +6,7 @@
 #include "models/huggingface/huggingface_impl.h"
 #include "runtime/base/arguments.h"
 #include "runtime/base/file.h"
+#include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/options.h"
 #include "runtime/base/thread_modes.h"
@@ -205,6 +206,10 @@ iso_status iso_pretrained_read(iso_context *ctx, const char *folder, iso_pretrai
     status = iso_is_chief(ctx) ? iso_hf_read_text(path, MOST_CONFIG, &text, &bytes) : ISO_OK;
     ISO_TRY(iso_share_text(ctx, status, path, &text, &bytes));
     ISO_TRY(iso_agree(ctx, iso_hf_config_parse(path, text, bytes, net)));
+    if (net->outputs == 1 && iso_is_chief(ctx))
+        iso_warn("'%s' has one label, which transformers trains as a regression: use --loss mse, since the "
+                 "crossentropy of one class is always 0",
+                 path);
 done:
     iso_free(text);
     iso_free(path);

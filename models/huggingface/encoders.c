@@ -74,9 +74,10 @@ static const iso_hf_key xlm_roberta_keys[] = {BERT_KEYS(30522, 1e-12), {0}};
 /* A token from 0 on. A file may lack it. */
 static iso_status read_pad(const char *file, const json_t *config, int64_t fallback, iso_bert_options *o)
 {
-    double pad;
-    if (!iso_hf_number(config, "pad_token_id", (double)fallback, &pad) || !(pad >= 0) ||
-        pad >= (double)o->vocabulary || pad != (double)(int64_t)pad)
+    double pad = -1;
+    const json_t *given = json_object_get(config, "pad_token_id");
+    if ((given && json_is_null(given)) || !iso_hf_number(config, "pad_token_id", (double)fallback, &pad) ||
+        !(pad >= 0) || pad >= (double)o->vocabulary || pad != (double)(int64_t)pad)
         return iso_hf_refuse(file, "pad_token_id", json_object_get(config, "pad_token_id"),
                              "it must be a token of the vocabulary");
     o->pad = (int64_t)pad;

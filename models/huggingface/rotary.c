@@ -142,6 +142,14 @@ static iso_status check_whole(const char *file, const json_t *holder)
                : iso_hf_refuse(file, key, json_object_get(holder, key), "only 1 is supported");
 }
 
+/* The object that has the base of the frequencies. */
+static const json_t *theta_holder(const json_t *config, const json_t *own, const json_t *scaling)
+{
+    return json_object_get(scaling, "rope_theta") ? scaling
+           : json_object_get(own, "rope_theta")   ? own
+                                                  : config;
+}
+
 iso_status iso_hf_read_rotary(const char *file, const json_t *config, iso_llama_options *o)
 {
     const json_t *own = json_object_get(config, "rope_parameters");
@@ -149,7 +157,7 @@ iso_status iso_hf_read_rotary(const char *file, const json_t *config, iso_llama_
     const rotary r = {file, config, scaling_in(config, &key), o};
     const char *type = r.scaling ? type_of(r.scaling) : "default";
     iso_status status;
-    ISO_TRY(iso_hf_positive(file, json_object_get(own, "rope_theta") ? own : config, "rope_theta", 10000,
+    ISO_TRY(iso_hf_positive(file, theta_holder(config, own, r.scaling), "rope_theta", o->wavelength,
                             &o->wavelength));
     ISO_TRY(check_whole(file, config));
     ISO_TRY(check_whole(file, r.scaling));

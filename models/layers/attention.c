@@ -349,13 +349,16 @@ static iso_tensor *attend(const attention *a, iso_tensor *query, iso_tensor *key
     return iso_by_mode(iso_attention_op(query, key, value, mask, &form), y);
 }
 
-/* x: [lead..., n, heads, key_dim], queries or keys */
+/* x: [lead..., n, heads, key_dim], queries or keys. As other normalisations, it is in the type of variables. */
 static iso_tensor *normalise_heads(const attention *a, iso_tensor *x, const char *scale)
 {
     const iso_weight_form form = {.what = scale, .default_value = ISO_INIT_ONES};
+    iso_layer uncast = *a->layer;
     if (!a->options->qk_norm || !iso_tensor_good(x))
         return x;
-    return iso_rms_norm_op(x, iso_layer_weight(a->layer, &form, ISO_SHAPE(a->key_dim)), qk_norm_epsilon(a));
+    uncast.uncast = true;
+    iso_tensor *weight = iso_layer_weight(&uncast, &form, ISO_SHAPE(a->key_dim));
+    return iso_layer_cast(a->layer, iso_rms_norm_op(iso_layer_cast(&uncast, x), weight, qk_norm_epsilon(a)));
 }
 
 /* x: [batch, t, heads, features] */

@@ -193,7 +193,9 @@ iso_status iso_bad_element(const iso_node *node, int component, int64_t row, con
                            iso_dtype dtype)
 {
     char value[64];
+    const char *name = node->spec.name[component];
     iso_element_text(node->spec.dtype[component], element, value, sizeof value);
-    return iso_error(ISO_INVALID, "%s: component %d, row %" PRId64 ": %s is not a value of %s", node->name,
-                     component, row, value, iso_dtype_name(dtype));
+    return iso_error(ISO_INVALID, "%s: component %d%s%s%s, row %" PRId64 ": %s is not a value of %s",
+                     node->name, component, *name ? " (" : "", name, *name ? ")" : "", row, value,
+                     iso_dtype_name(dtype));
 }

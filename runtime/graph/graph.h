@@ -306,7 +306,8 @@ ISO_API iso_tensor *iso_reshape_to(iso_tensor *x, iso_shape shape);
 ISO_API iso_tensor *iso_transpose(iso_tensor *x, const int *permutation);
 /* x with the elements along an axis, which is not the batch, in the opposite order */
 ISO_API iso_tensor *iso_flip(iso_tensor *x, int axis);
-/* the elements [begin, begin + size) of each dimension but the batch; size -1: to the end */
+/* the elements [begin, begin + size) of each dimension but the batch; size -1: to the end. Of a tensor with a batch,
+ * begin[0] and size[0] are those of dimension 1 */
 ISO_API iso_tensor *iso_slice(iso_tensor *x, const int64_t *begin, const int64_t *size);
 /* zeros before and after the elements of each dimension but the batch */
 ISO_API iso_tensor *iso_pad(iso_tensor *x, const int64_t *before, const int64_t *after);

@@ -52,8 +52,8 @@ START_TEST(types_that_make_no_sense_are_refused)
     REFUSED("op 'input': there is an op of this name", &good, 1, .name = "input", .infer = same,
             .rule = "ab->ab");
     REFUSED("op 'own': .infer is NULL", &good, 1, .name = "own", .rule = "ab->ab");
-    REFUSED("op 'own': .n_outputs is 5, at most 4", &good, 1, .name = "own", .infer = same, .rule = "ab->ab",
-            .n_outputs = 5);
+    REFUSED("op 'own': .n_outputs is 6, at most 5", &good, 1, .name = "own", .infer = same, .rule = "ab->ab",
+            .n_outputs = 6);
     REFUSED("op 'own': .no_kernel is for", &good, 1, .name = "own", .infer = same, .rule = "ab->ab",
             .no_kernel = true);
     static const iso_op_type type = {.name = "own", .infer = same, .rule = "ab->ab"};
