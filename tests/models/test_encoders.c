@@ -481,6 +481,8 @@ START_TEST(what_a_config_cannot_have)
                     "position_embedding_type is \"relative_key\"; only \"absolute\" is supported");
     check_no_config("bert", "\"is_decoder\": false", "\"problem_type\": \"regression\"",
                     "problem_type is \"regression\"; only \"single_label_classification\" is supported");
+    check_no_config("bert", "\"pad_token_id\": 0", "\"pad_token_id\": null",
+                    "pad_token_id is null; it must be a token of the vocabulary");
     check_no_config("bert", "\"pad_token_id\": 0", "\"pad_token_id\": 31",
                     "pad_token_id is 31; it must be a token of the vocabulary");
     check_no_config("bert", "\"classifier_dropout\": 0.3", "\"classifier_dropout\": \"a\"",
@@ -553,7 +555,7 @@ START_TEST(settings_that_do_not_fit)
     o = fits;
     o.separator = 2;
     o.kind = ISO_BERT_DISTILBERT;
-    check_no_network(o, ISO_SHAPE(4), "separator 2 needs token_types=2");
+    check_no_network(o, ISO_SHAPE(4), "separator is 2, and kind=distilbert has no types of tokens");
 }
 END_TEST
 

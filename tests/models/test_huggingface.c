@@ -560,8 +560,13 @@ START_TEST(what_a_config_may_have)
     ck_assert(!net.settings.llama.raw_shares);
     check_ok(parse_altered(llama_config, "\"num_key_value_heads\": 1,", "", &net));
     ck_assert_int_eq(net.settings.llama.kv_heads, 3);
-    check_ok(parse_altered(llama_config, "rope_parameters", "rope_scaling", &net));
+    check_ok(parse_altered(llama_config, "rope_parameters", "rope_scaling", &net)); /* as in transformers */
+    ck_assert_double_eq(net.settings.llama.wavelength, 1000);
+    check_ok(parse_altered(llama_config, "\"rope_theta\": 1000", "\"theta\": 1000", &net));
     ck_assert_double_eq(net.settings.llama.wavelength, 10000);
+    check_ok(parse_altered("tests/huggingface/mixtral/config.json", "\"rope_theta\": 1000000.0",
+                           "\"theta\": 1000", &net)); /* MixtralConfig.default_theta */
+    ck_assert_double_eq(net.settings.llama.wavelength, 1e6);
     check_ok(parse_altered(llama_config, "\"rope_parameters\": {", "\"rope_theta\": 500, \"old\": {", &net));
     ck_assert_double_eq(net.settings.llama.wavelength, 500);
     check_ok(parse_altered(llama_config, "\"rms_norm_eps\": 1e-05", "\"rms_norm_eps\": 0", &net));
