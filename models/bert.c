@@ -63,14 +63,9 @@ static iso_tensor *types_of(const iso_bert_options *o)
     return iso_cast(iso_mask_of_values(before, 0), ISO_I32);
 }
 
-static iso_tensor *bert_dropout(iso_tensor *x, double rate)
-{
-    return rate > 0 ? iso_dropout(x, rate) : x;
-}
-
 static iso_tensor *bert_norm(const iso_bert_options *o, iso_tensor *x, const char *name)
 {
-    return iso_layer_norm(x, .epsilon = o->epsilon ? o->epsilon : ISO_ZERO, .name = name);
+    return iso_transformer_layer_norm(x, o->epsilon, name);
 }
 
 static iso_tensor *table_rows(const iso_bert_options *o, iso_tensor *x, int64_t rows, const char *name)
@@ -91,7 +86,7 @@ static iso_tensor *bert_embed(const iso_bert_options *o, iso_tensor *counts)
     h = iso_add(h, positions);
     if (o->kind != ISO_BERT_DISTILBERT)
         h = iso_add(h, table_rows(o, types_of(o), o->token_types, "type_embedding"));
-    return bert_dropout(bert_norm(o, h, "embedding_norm"), o->dropout);
+    return iso_transformer_dropout(bert_norm(o, h, "embedding_norm"), o->dropout);
 }
 
 /* ---- blocks ---- */
@@ -101,7 +96,7 @@ static iso_tensor *bert_attention(const iso_bert_options *o, iso_tensor *x, iso_
     iso_tensor *h = iso_multi_head_attention(
         x, x, o->heads, o->width / o->heads, .attention_mask = mask, .dropout = o->attention_dropout,
         .kernel_initializer = iso_transformer_normal(0.02), .name = "attention");
-    h = o->kind == ISO_BERT_DISTILBERT ? h : bert_dropout(h, o->dropout);
+    h = o->kind == ISO_BERT_DISTILBERT ? h : iso_transformer_dropout(h, o->dropout);
     return bert_norm(o, iso_add(x, h), "attention_norm");
 }
 
@@ -110,7 +105,7 @@ static iso_tensor *bert_perceptron(const iso_bert_options *o, iso_tensor *x)
     iso_tensor *h = iso_dense(x, o->hidden, .activation = o->gelu_tanh ? ISO_GELU_TANH : ISO_GELU,
                               .kernel_initializer = iso_transformer_normal(0.02), .name = "up");
     h = iso_dense(h, o->width, .kernel_initializer = iso_transformer_normal(0.02), .name = "down");
-    return bert_norm(o, iso_add(x, bert_dropout(h, o->dropout)), "norm");
+    return bert_norm(o, iso_add(x, iso_transformer_dropout(h, o->dropout)), "norm");
 }
 
 static iso_tensor *bert_block(const iso_bert_options *o, int64_t number, iso_tensor *x, iso_tensor *mask)
@@ -125,10 +120,10 @@ static iso_tensor *bert_logits(const iso_bert_options *o, iso_tensor *h)
 {
     h = iso_transformer_first_position(h);
     if (o->kind == ISO_BERT_ROBERTA)
-        h = bert_dropout(h, o->classifier_dropout);
+        h = iso_transformer_dropout(h, o->classifier_dropout);
     h = iso_dense(h, o->width, .activation = o->kind == ISO_BERT_DISTILBERT ? ISO_RELU : ISO_TANH,
                   .kernel_initializer = iso_transformer_normal(0.02), .name = "pooler");
-    return iso_dense(bert_dropout(h, o->classifier_dropout), o->classes,
+    return iso_dense(iso_transformer_dropout(h, o->classifier_dropout), o->classes,
                      .kernel_initializer = iso_transformer_normal(0.02), .name = "classifier");
 }
 
@@ -136,14 +131,10 @@ static iso_tensor *bert_logits(const iso_bert_options *o, iso_tensor *h)
 
 static bool rates_fit(const iso_bert_options *o)
 {
-    const double rates[] = {o->dropout, o->attention_dropout, o->classifier_dropout};
-    static const char *const names[] = {"dropout", "attention_dropout", "classifier_dropout"};
-    for (int i = 0; i < 3; i++)
-        if (!(rates[i] >= 0 && rates[i] < 1))
-            return iso_graph_fail(iso_tensor_graph(o->x), "bert: %s %g; it must be from 0 to below 1",
-                                  names[i], rates[i]),
-                   false;
-    return true;
+    iso_graph *graph = iso_tensor_graph(o->x);
+    return iso_transformer_rate_fits(graph, "bert", "dropout", o->dropout) &&
+           iso_transformer_rate_fits(graph, "bert", "attention_dropout", o->attention_dropout) &&
+           iso_transformer_rate_fits(graph, "bert", "classifier_dropout", o->classifier_dropout);
 }
 
 static bool bert_numbers_fit(const iso_bert_options *o)

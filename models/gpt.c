@@ -19,12 +19,12 @@ const iso_setting iso_gpt_settings[] = {
 
 static iso_tensor *gpt_dropout(const iso_gpt_options *o, iso_tensor *x)
 {
-    return o->dropout > 0 ? iso_dropout(x, o->dropout) : x;
+    return iso_transformer_dropout(x, o->dropout);
 }
 
 static iso_tensor *gpt_norm(const iso_gpt_options *o, iso_tensor *x, const char *name)
 {
-    return iso_layer_norm(x, .epsilon = o->epsilon ? o->epsilon : ISO_ZERO, .name = name);
+    return iso_transformer_layer_norm(x, o->epsilon, name);
 }
 
 static iso_tensor *gpt_attention(const iso_gpt_options *o, iso_tensor *x)

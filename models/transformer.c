@@ -28,6 +28,24 @@ bool iso_transformer_epsilon_fits(iso_graph *graph, const char *model, double ep
     return fits;
 }
 
+bool iso_transformer_rate_fits(iso_graph *graph, const char *model, const char *setting, double rate)
+{
+    bool fits = rate >= 0 && rate < 1;
+    if (!fits)
+        iso_graph_fail(graph, "%s: %s %g; it must be from 0 to below 1", model, setting, rate);
+    return fits;
+}
+
+iso_tensor *iso_transformer_dropout(iso_tensor *x, double rate)
+{
+    return rate > 0 ? iso_dropout(x, rate) : x;
+}
+
+iso_tensor *iso_transformer_layer_norm(iso_tensor *x, double epsilon, const char *name)
+{
+    return iso_layer_norm(x, .epsilon = epsilon ? epsilon : ISO_ZERO, .name = name);
+}
+
 iso_tensor *iso_transformer_tied_logits(iso_tensor *h, int64_t vocabulary, int64_t width)
 {
     iso_graph *graph = iso_tensor_graph(h);

@@ -24,14 +24,9 @@ const iso_setting iso_vit_settings[] = {ISO_SETTING(iso_vit_options, COUNT, laye
                                         ISO_SETTING(iso_vit_options, FLAG, recompute, 0),
                                         {0}};
 
-static iso_tensor *vit_dropout(iso_tensor *x, double rate)
-{
-    return rate > 0 ? iso_dropout(x, rate) : x;
-}
-
 static iso_tensor *vit_norm(const iso_vit_options *o, iso_tensor *x, const char *name)
 {
-    return iso_layer_norm(x, .epsilon = o->epsilon ? o->epsilon : ISO_ZERO, .name = name);
+    return iso_transformer_layer_norm(x, o->epsilon, name);
 }
 
 /* ---- embeddings ---- */
@@ -68,7 +63,7 @@ static iso_tensor *vit_embed(const iso_vit_options *o)
     iso_tensor *positions =
         iso_position_embedding(h, iso_tensor_shape(patches)->dim[1] + 1,
                                .initializer = iso_transformer_normal(0.02), .name = "position_embedding");
-    return vit_dropout(iso_add(h, positions), o->dropout);
+    return iso_transformer_dropout(iso_add(h, positions), o->dropout);
 }
 
 /* ---- blocks ---- */
@@ -78,7 +73,7 @@ static iso_tensor *vit_attention(const iso_vit_options *o, iso_tensor *x)
     iso_tensor *h = vit_norm(o, x, "attention_norm");
     h = iso_multi_head_attention(h, h, o->heads, o->width / o->heads, .dropout = o->attention_dropout,
                                  .kernel_initializer = iso_transformer_normal(0.02), .name = "attention");
-    return iso_add(x, vit_dropout(h, o->dropout));
+    return iso_add(x, iso_transformer_dropout(h, o->dropout));
 }
 
 static iso_tensor *vit_perceptron(const iso_vit_options *o, iso_tensor *x)
@@ -87,7 +82,7 @@ static iso_tensor *vit_perceptron(const iso_vit_options *o, iso_tensor *x)
     h = iso_dense(h, o->hidden, .activation = o->gelu_tanh ? ISO_GELU_TANH : ISO_GELU,
                   .kernel_initializer = iso_transformer_normal(0.02), .name = "up");
     h = iso_dense(h, o->width, .kernel_initializer = iso_transformer_normal(0.02), .name = "down");
-    return iso_add(x, vit_dropout(h, o->dropout));
+    return iso_add(x, iso_transformer_dropout(h, o->dropout));
 }
 
 static iso_tensor *vit_block(const iso_vit_options *o, int64_t number, iso_tensor *x)
@@ -102,7 +97,6 @@ static iso_tensor *vit_block(const iso_vit_options *o, int64_t number, iso_tenso
 static bool vit_numbers_fit(const iso_vit_options *o)
 {
     iso_graph *graph = iso_tensor_graph(o->x);
-    const double rates[] = {o->dropout, o->attention_dropout};
     if (!iso_transformer_count_fits(graph, "vit", "classes", o->classes, ISO_BUILTIN_MOST) ||
         !iso_transformer_count_fits(graph, "vit", "layers", o->layers, ISO_TRANSFORMER_MOST_LAYERS) ||
         !iso_transformer_count_fits(graph, "vit", "heads", o->heads, ISO_BUILTIN_MOST) ||
@@ -114,11 +108,9 @@ static bool vit_numbers_fit(const iso_vit_options *o)
     if (o->width % o->heads != 0)
         iso_graph_fail(graph, "vit: width %lld is not a multiple of its %lld heads", (long long)o->width,
                        (long long)o->heads);
-    for (int i = 0; i < 2; i++)
-        if (!(rates[i] >= 0 && rates[i] < 1))
-            iso_graph_fail(graph, "vit: %s %g; it must be from 0 to below 1",
-                           i ? "attention_dropout" : "dropout", rates[i]);
-    return iso_graph_error(graph) == ISO_OK;
+    return iso_graph_error(graph) == ISO_OK &&
+           iso_transformer_rate_fits(graph, "vit", "dropout", o->dropout) &&
+           iso_transformer_rate_fits(graph, "vit", "attention_dropout", o->attention_dropout);
 }
 
 static bool vit_images_fit(const iso_vit_options *o)

@@ -130,14 +130,22 @@ static iso_shape matrix_of(const iso_hf_tensor *row, const iso_builtin_settings 
     return row->transposed ? ISO_SHAPE(inner, outer) : ISO_SHAPE(outer, inner);
 }
 
-iso_shape iso_hf_shape(const iso_hf_tensor *row, const iso_builtin_settings *settings, const iso_shape *ours)
+/* The shape of their tensor. ours: of one expert. */
+static iso_shape shape_of_one(const iso_hf_tensor *row, const iso_builtin_settings *settings,
+                              const iso_shape *ours)
 {
-    const iso_shape one = without_experts(row, ours), matrix = matrix_of(row, settings, &one);
+    const iso_shape matrix = matrix_of(row, settings, ours);
     if (row->form == ISO_HF_LEADING_ONE)
         return ISO_SHAPE(1, matrix.dim[0], matrix.dim[1]);
     if (row->form == ISO_HF_PATCHES)
         return ISO_SHAPE(matrix.dim[0], settings->vit.channels, settings->vit.patch, settings->vit.patch);
     return matrix;
+}
+
+iso_shape iso_hf_shape(const iso_hf_tensor *row, const iso_builtin_settings *settings, const iso_shape *ours)
+{
+    const iso_shape one = without_experts(row, ours);
+    return shape_of_one(row, settings, &one);
 }
 
 /* The numbers [*first, *first + *count) of the outer side that the shard has elements of. */
@@ -150,8 +158,6 @@ static void find_outer(const iso_state_shard *shard, int64_t inner, int64_t *fir
 static iso_status find_placement(const iso_hf_tensor *row, const iso_builtin_settings *settings,
                                  const iso_state_shard *shard, placement *p)
 {
-    iso_hf_tensor one = *row; /* the shard is of one expert */
-    one.experts = false;
     const iso_shape theirs = matrix_of(row, settings, &shard->shape);
     const slice outputs = slice_of(row, settings, product(&shard->shape, row->inputs, shard->shape.rank));
     const side outer = side_of(shard, 0, row->inputs), inner = side_of(shard, row->inputs, shard->shape.rank);
@@ -161,7 +167,7 @@ static iso_status find_placement(const iso_hf_tensor *row, const iso_builtin_set
                      .columns = row->transposed ? outer : inner,
                      .before_row = row->transposed ? outputs.begin : 0,
                      .width = theirs.dim[theirs.rank - 1],
-                     .theirs = iso_hf_shape(&one, settings, &shard->shape),
+                     .theirs = shape_of_one(row, settings, &shard->shape),
                      .form = row->form};
     p->row_count = p->rows.count;
     p->column_count = p->columns.count;
