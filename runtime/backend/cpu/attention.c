@@ -1,15 +1,20 @@
 /* Attention in float32. */
+#include <float.h>
+
 #include "runtime/backend/cpu/functions.h"
 
 #define REAL float
 #define REAL_DTYPE ISO_F32
+#define REAL_MAX FLT_MAX
+#define BLOCK_KEYS 256
 #define STORED float
 #define STORED_DTYPE ISO_F32
 #define real_gemm iso_cpu_functions()->gemm_f32
 #define real_transpose iso_cpu_functions()->transpose_f32
 #define real_affine iso_cpu_functions()->affine_f32
-#define real_softmax iso_cpu_functions()->softmax_f32
-#define real_softmax_grad iso_cpu_functions()->softmax_grad_f32
+#define real_softmax_part iso_cpu_functions()->softmax_part_f32
+#define real_softmax_part_slopes iso_cpu_functions()->softmax_part_slopes_f32
+#define real_softmax_part_grad iso_cpu_functions()->softmax_part_grad_f32
 #define real_dropout iso_cpu_functions()->dropout_f32
 #include "runtime/backend/cpu/attention_body.h"
 

@@ -1,12 +1,16 @@
 /* Attention in bfloat16 on a processor with AMX. Softmax and dropout are in float32, and products nearly as
  * exact: one operand of each is a query, a key, a value or the gradient of a result, which are bfloat16; for the
  * other one see amx.h. */
+#include <float.h>
+
 #include "runtime/backend/cpu/amx.h"
 #include "runtime/backend/cpu/functions.h"
 #include "runtime/backend/cpu/isa.h"
 
 #define REAL float
 #define REAL_DTYPE ISO_F32
+#define REAL_MAX FLT_MAX
+#define BLOCK_KEYS 512
 #define STORED uint16_t
 #define STORED_DTYPE ISO_BF16
 #define STORED_IS_NARROW 1
@@ -15,8 +19,9 @@
 #define real_gemm iso_amx_gemm
 #define real_transpose iso_cpu_functions()->transpose_f32
 #define real_affine iso_cpu_functions()->affine_f32
-#define real_softmax iso_cpu_functions()->softmax_f32
-#define real_softmax_grad iso_cpu_functions()->softmax_grad_f32
+#define real_softmax_part iso_cpu_functions()->softmax_part_f32
+#define real_softmax_part_slopes iso_cpu_functions()->softmax_part_slopes_f32
+#define real_softmax_part_grad iso_cpu_functions()->softmax_part_grad_f32
 #define real_dropout iso_cpu_functions()->dropout_f32
 #include "runtime/backend/cpu/attention_body.h"
 

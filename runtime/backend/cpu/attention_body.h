@@ -1,11 +1,13 @@
-/* Kernels of attention. A head at a time, and of it a block of queries: their scores stay in the cache, and keys
- * that no query of the block attends to are left out. The gradient computes the weights again.
+/* Kernels of attention. A head at a time, of it a block of queries, and of the keys a block at a time, so that scores
+ * stay in the cache for any number of keys; keys that no query of the block attends to are left out. Softmax is over
+ * the blocks of keys one after the other (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018;
+ * Dao and others, "FlashAttention", 2022). The gradient computes the weights again.
  *
- * The file that includes this one defines REAL, the type that is computed in, REAL_DTYPE, and these functions on it:
- * real_gemm, real_transpose, real_affine, real_softmax, real_softmax_grad, real_dropout; functions.h describes them
- * under the same names. It defines STORED, the type of the inputs, and STORED_DTYPE. If STORED is not REAL, it
- * defines STORED_IS_NARROW as 1, and real_load(n, const STORED *x, REAL *y) and real_store(n, const REAL *x,
- * STORED *y). */
+ * The file that includes this one defines REAL, the type that is computed in, REAL_DTYPE, REAL_MAX, its largest
+ * finite number, BLOCK_KEYS, and these functions on it: real_gemm, real_transpose, real_affine, real_softmax_part,
+ * real_softmax_part_slopes, real_softmax_part_grad, real_dropout; functions.h describes them under the same names. It
+ * defines STORED, the type of the inputs, and STORED_DTYPE. If STORED is not REAL, it defines STORED_IS_NARROW as 1,
+ * and real_load(n, const STORED *x, REAL *y) and real_store(n, const REAL *x, STORED *y). */
 #include <string.h>
 
 #include "runtime/backend/attention.h"
@@ -15,7 +17,9 @@
 #define STORED_IS_NARROW 0
 #endif
 
-enum { MOST_ROWS = 64, LEAST_ROWS = 8, MOST_SCORES = 32768 /* elements of a block */ };
+/* Rows of transposed keys are EXTRA elements longer than a power of two, so that they do not compete for the same
+ * lines of the L1 cache. */
+enum { BLOCK_ROWS = 64, EXTRA = 16 };
 
 /* Rows of an input, `step` elements apart. */
 typedef struct input_rows {
@@ -23,29 +27,39 @@ typedef struct input_rows {
     int64_t step;
 } input_rows;
 
-/* The inputs and the scratch memory of a head. */
+/* The inputs and the scratch memory of a head. Keys [i BLOCK_KEYS, (i + 1) BLOCK_KEYS) are block i. */
 typedef struct head {
     iso_attention a;
     int64_t group, number;
-    int64_t most_rows;                /* of a block */
-    REAL *keys;                       /* [k, keys]: transposed */
-    REAL *scores;                     /* [rows, columns] */
-    REAL *queries;                    /* [rows, k], scaled */
-    REAL *result;                     /* [rows, k or v] */
+    int64_t most_rows, most_columns; /* of a block */
+    int64_t key_blocks, key_step;    /* key_step: from a row of transposed keys to the next one */
+    REAL *keys;                      /* [block of keys][k, key_step]: transposed */
+    REAL *scores;    /* [rows, columns]; for the gradient one such array for each block of keys */
+    REAL *queries;   /* [rows, k], scaled */
+    REAL *result;    /* [rows, k or v] */
+    REAL *max, *sum; /* [rows] of the scores up to now, and of exp(score - max) */
+    REAL *decay;     /* [block of keys][rows]: exp(max before this block - max after it) */
     input_rows query, key, value, dy; /* of a block's queries, and of all keys */
     /* Inputs that are not stored as REAL: [rows, k], [keys, k], [keys, v], [rows, v] */
     REAL *query_copy, *key_copy, *value_copy, *dy_copy;
-    REAL *values;          /* [v, keys], transposed; this and the following for the gradient alone */
+    /* For the gradient alone: */
+    REAL *values;          /* [block of keys][v, key_step]: transposed */
+    REAL *slopes;          /* [rows]: sums of weights and their gradients */
     REAL *dropped;         /* [rows, columns] */
-    REAL *dscores;         /* [rows, columns] */
+    REAL *dscores;         /* [block of keys][rows, columns] */
     REAL *dkeys, *dvalues; /* [keys, k], [keys, v] */
 } head;
 
-/* Queries [first, first + rows) and the keys [begin, begin + columns) that they attend to. */
+/* Queries [first, first + rows) and the keys [begin, end) that they attend to. */
 typedef struct block {
-    int64_t first, rows, begin, columns;
+    int64_t first, rows, begin, end;
     bool open; /* every query attends to a key */
 } block;
+
+/* Of a block, the keys [begin, begin + columns) that are in the block `number` of the keys. */
+typedef struct part {
+    int64_t number, begin, columns;
+} part;
 
 /* Whether the inputs but the mask are stored as STORED, and the outputs so or as REAL. */
 static bool attention_fits(const iso_kernel_call *call)
@@ -57,13 +71,6 @@ static bool attention_fits(const iso_kernel_call *call)
         if (call->out[i].dtype != STORED_DTYPE && call->out[i].dtype != REAL_DTYPE)
             return false;
     return true;
-}
-
-static int64_t attention_block_rows(const iso_attention *a)
-{
-    int64_t rows = MOST_SCORES / (a->keys ? a->keys : 1) / LEAST_ROWS * LEAST_ROWS;
-    rows = rows < LEAST_ROWS ? LEAST_ROWS : rows > MOST_ROWS ? MOST_ROWS : rows;
-    return rows < a->rows ? rows : a->rows;
 }
 
 /* The next `count` elements of the scratch memory, with room for reading a vector past them. */
@@ -79,21 +86,28 @@ static size_t attention_lay_out(head *h, REAL *memory, bool gradient)
 {
     const iso_attention *a = &h->a;
     size_t used = 0;
-    h->most_rows = attention_block_rows(a);
-    int64_t scores = h->most_rows * a->keys, wide = a->k > a->v ? a->k : a->v;
-    h->keys = attention_take(memory, &used, a->k * a->keys);
-    h->scores = attention_take(memory, &used, scores);
+    h->most_rows = a->rows < BLOCK_ROWS ? a->rows : BLOCK_ROWS;
+    h->key_blocks = (a->keys + BLOCK_KEYS - 1) / BLOCK_KEYS;
+    h->most_columns = a->keys < BLOCK_KEYS ? a->keys : BLOCK_KEYS;
+    h->key_step = h->most_columns < BLOCK_KEYS ? h->most_columns : BLOCK_KEYS + EXTRA;
+    const int64_t scores = h->most_rows * h->most_columns, wide = a->k > a->v ? a->k : a->v;
+    h->keys = attention_take(memory, &used, h->key_blocks * h->key_step * a->k);
+    h->scores = attention_take(memory, &used, gradient ? h->key_blocks * scores : scores);
     h->queries = attention_take(memory, &used, h->most_rows * a->k);
     h->result = attention_take(memory, &used, h->most_rows * wide);
+    h->max = attention_take(memory, &used, h->most_rows);
+    h->sum = attention_take(memory, &used, h->most_rows);
+    h->decay = attention_take(memory, &used, h->key_blocks * h->most_rows);
     h->query_copy = attention_take(memory, &used, STORED_IS_NARROW ? h->most_rows * a->k : 0);
     h->key_copy = attention_take(memory, &used, STORED_IS_NARROW ? a->keys * a->k : 0);
     h->value_copy = attention_take(memory, &used, STORED_IS_NARROW ? a->keys * a->v : 0);
     if (!gradient)
         return used;
     h->dy_copy = attention_take(memory, &used, STORED_IS_NARROW ? h->most_rows * a->v : 0);
-    h->values = attention_take(memory, &used, a->v * a->keys);
+    h->values = attention_take(memory, &used, h->key_blocks * h->key_step * a->v);
+    h->slopes = attention_take(memory, &used, h->most_rows);
     h->dropped = attention_take(memory, &used, scores);
-    h->dscores = attention_take(memory, &used, scores);
+    h->dscores = attention_take(memory, &used, h->key_blocks * scores);
     h->dkeys = attention_take(memory, &used, a->keys * a->k);
     h->dvalues = attention_take(memory, &used, a->keys * a->v);
     return used;
@@ -123,12 +137,20 @@ static input_rows attention_in(const head *h, int input, int64_t n, int64_t firs
 #endif
 }
 
+/* The rows of all keys, transposed block by block. */
+static void attention_transpose(const head *h, const input_rows *rows, int64_t features, REAL *to)
+{
+    for (int64_t i = 0; i < h->a.keys; i += BLOCK_KEYS, to += features * h->key_step)
+        real_transpose(h->a.keys - i < BLOCK_KEYS ? h->a.keys - i : BLOCK_KEYS, features,
+                       rows->at + i * rows->step, rows->step, to, h->key_step);
+}
+
 static void attention_load_keys(head *h)
 {
     const iso_attention *a = &h->a;
     h->key = attention_in(h, ISO_ATTENTION_KEY, a->keys, 0, a->keys, a->k, h->key_copy);
     h->value = attention_in(h, ISO_ATTENTION_VALUE, a->keys, 0, a->keys, a->v, h->value_copy);
-    real_transpose(a->keys, a->k, h->key.at, h->key.step, h->keys, a->keys);
+    attention_transpose(h, &h->key, a->k, h->keys);
 }
 
 static void attention_put_row(const iso_array *output, int64_t index, int64_t count, const REAL *from)
@@ -153,22 +175,71 @@ static void attention_put(const head *h, int output, int64_t n, int64_t first, i
         attention_put_row(&h->a.call->out[output], index, features, from);
 }
 
-/* ---- the weights of a block ---- */
+/* ---- the scores of a block ---- */
 
-/* The keys that the block's queries attend to, by the band alone; all, if one attends to none. */
-static void attention_columns(const iso_attention *a, block *b)
+/* Whether a query attends to a key: one inside the band that is not masked. */
+static bool attention_sees(const head *h, int64_t row, int64_t from, int64_t to)
 {
-    int64_t begin = a->keys, end = 0;
+    const uint8_t *mask = iso_attention_mask(&h->a, h->group, h->number, row);
+    while (mask && from < to && !mask[from])
+        from++;
+    return from < to;
+}
+
+/* The keys that the block's queries attend to, by the band alone. A query whose keys are all masked weighs all keys
+ * alike, also those outside the band: then the block has all keys. */
+static void attention_columns(const head *h, block *b)
+{
+    const iso_attention *a = &h->a;
+    b->begin = a->keys;
+    b->end = 0;
+    b->open = true;
     for (int64_t row = b->first; row < b->first + b->rows; row++) {
         int64_t from, to;
         iso_band_columns(&a->attrs->band, a->first_row + row, a->keys, &from, &to);
-        if (from == to)
-            from = 0, to = a->keys;
-        begin = from < begin ? from : begin;
-        end = to > end ? to : end;
+        b->open = b->open && attention_sees(h, row, from, to);
+        b->begin = from < b->begin ? from : b->begin;
+        b->end = to > b->end ? to : b->end;
     }
-    b->begin = begin;
-    b->columns = end > begin ? end - begin : 0;
+    if (!b->open) {
+        b->begin = 0;
+        b->end = a->keys;
+    }
+}
+
+/* The queries [first, ...), loaded and scaled. */
+static block attention_begin(head *h, int64_t first)
+{
+    const iso_attention *a = &h->a;
+    block b = {.first = first, .rows = a->rows - first < h->most_rows ? a->rows - first : h->most_rows};
+    h->query = attention_in(h, ISO_ATTENTION_QUERY, a->rows, first, b.rows, a->k, h->query_copy);
+    for (int64_t row = 0; row < b.rows; row++) {
+        real_affine(a->k, (REAL)a->attrs->scale, 0, h->query.at + row * h->query.step,
+                    h->queries + row * a->k);
+        h->max[row] = -REAL_MAX;
+        h->sum[row] = 0;
+    }
+    attention_columns(h, &b);
+    return b;
+}
+
+/* The blocks of keys [first, last) that a block has keys of. */
+static int64_t attention_first_part(const block *b)
+{
+    return b->begin / BLOCK_KEYS;
+}
+
+static int64_t attention_last_part(const block *b)
+{
+    return (b->end + BLOCK_KEYS - 1) / BLOCK_KEYS;
+}
+
+static part attention_part(const block *b, int64_t number)
+{
+    int64_t begin = number * BLOCK_KEYS, end = begin + BLOCK_KEYS;
+    begin = begin < b->begin ? b->begin : begin;
+    end = end < b->end ? end : b->end;
+    return (part){number, begin, end - begin};
 }
 
 static void attention_fill(REAL *score, int64_t count, REAL fill)
@@ -177,30 +248,23 @@ static void attention_fill(REAL *score, int64_t count, REAL fill)
         score[i] = fill;
 }
 
-/* Fills a row's scores that are masked; returns the number of others. */
-static int64_t attention_mask_scores(const uint8_t *mask, int64_t count, REAL *score, REAL fill)
+static int64_t attention_within(int64_t i, int64_t most)
 {
-    int64_t left = 0;
-    for (int64_t i = 0; i < count; i++) {
-        left += mask[i] != 0;
-        score[i] = mask[i] ? score[i] : fill;
-    }
-    return left;
+    return i < 0 ? 0 : i < most ? i : most;
 }
 
-/* Fills a row's scores that are outside the band or masked; returns whether any other is left. */
-static bool attention_mask_row(const head *h, const block *b, int64_t row, REAL *score, REAL fill)
+/* Fills a row's scores that are outside the band or masked. */
+static void attention_mask_row(const head *h, const part *p, int64_t row, REAL *score, REAL fill)
 {
-    const uint8_t *mask = iso_attention_mask(&h->a, h->group, h->number, b->first + row);
+    const uint8_t *mask = iso_attention_mask(&h->a, h->group, h->number, row);
     int64_t from, to;
-    iso_band_columns(&h->a.attrs->band, h->a.first_row + b->first + row, h->a.keys, &from, &to);
-    if (from == to) {
-        attention_fill(score, b->columns, fill);
-        return false;
-    }
-    attention_fill(score, from - b->begin, fill);
-    attention_fill(score + (to - b->begin), b->begin + b->columns - to, fill);
-    return !mask || attention_mask_scores(mask + from, to - from, score + (from - b->begin), fill) > 0;
+    iso_band_columns(&h->a.attrs->band, h->a.first_row + row, h->a.keys, &from, &to);
+    from = attention_within(from - p->begin, p->columns);
+    to = attention_within(to - p->begin, p->columns);
+    attention_fill(score, from, fill);
+    for (int64_t i = from; mask && i < to; i++)
+        score[i] = mask[p->begin + i] ? score[i] : fill;
+    attention_fill(score + (to > from ? to : from), p->columns - (to > from ? to : from), fill);
 }
 
 static bool attention_is_masked(const iso_attention *a)
@@ -209,40 +273,20 @@ static bool attention_is_masked(const iso_attention *a)
 }
 
 /* Fills what is masked in all rows. */
-static bool attention_mask_block(const head *h, const block *b, REAL *scores, REAL fill)
+static void attention_mask(const head *h, const block *b, const part *p, REAL *scores, REAL fill)
 {
-    bool open = true;
     for (int64_t row = 0; row < b->rows && attention_is_masked(&h->a); row++)
-        open &= attention_mask_row(h, b, row, scores + row * b->columns, fill);
-    return open;
+        attention_mask_row(h, p, b->first + row, scores + row * p->columns, fill);
 }
 
-static void attention_score_block(const head *h, block *b)
+/* The part's exp(score - max), with the max up to this part. */
+static void attention_weigh(head *h, const block *b, const part *p, REAL *scores)
 {
     const iso_attention *a = &h->a;
-    real_gemm(b->rows, b->columns, a->k, h->queries, a->k, 1, h->keys + b->begin, a->keys, false, h->scores);
-    b->open = attention_mask_block(h, b, h->scores, (REAL)a->attrs->band.fill);
-}
-
-/* The weights of queries [first, first + rows), in h->scores. A query whose keys are all masked weighs all keys
- * alike, also those outside the band: then the block has all keys. */
-static block attention_weigh(head *h, int64_t first)
-{
-    const iso_attention *a = &h->a;
-    block b = {.first = first, .rows = a->rows - first < h->most_rows ? a->rows - first : h->most_rows};
-    h->query = attention_in(h, ISO_ATTENTION_QUERY, a->rows, first, b.rows, a->k, h->query_copy);
-    for (int64_t row = 0; row < b.rows; row++)
-        real_affine(a->k, (REAL)a->attrs->scale, 0, h->query.at + row * h->query.step,
-                    h->queries + row * a->k);
-    attention_columns(a, &b);
-    attention_score_block(h, &b);
-    if (!b.open && b.columns < a->keys) {
-        b.begin = 0;
-        b.columns = a->keys;
-        attention_score_block(h, &b);
-    }
-    real_softmax(b.rows, b.columns, h->scores, h->scores);
-    return b;
+    const REAL *keys = h->keys + p->number * h->key_step * a->k + p->begin % BLOCK_KEYS;
+    real_gemm(b->rows, p->columns, a->k, h->queries, a->k, 1, keys, h->key_step, false, scores);
+    attention_mask(h, b, p, scores, (REAL)a->attrs->band.fill);
+    real_softmax_part(b->rows, p->columns, scores, h->max, h->sum, h->decay + p->number * h->most_rows);
 }
 
 static bool attention_drops(const iso_attention *a)
@@ -250,42 +294,71 @@ static bool attention_drops(const iso_attention *a)
     return a->attrs->zero_masked || a->attrs->dropout.threshold > 0;
 }
 
-static void attention_zero_row(const head *h, const block *b, int64_t row, REAL *y)
+static void attention_zero_row(const head *h, const part *p, int64_t row, REAL *y)
 {
-    const uint8_t *mask = iso_attention_mask(&h->a, h->group, h->number, b->first + row);
-    for (int64_t i = 0; i < b->columns; i++)
-        y[i] = mask[b->begin + i] ? y[i] : 0;
+    const uint8_t *mask = iso_attention_mask(&h->a, h->group, h->number, row);
+    for (int64_t i = 0; i < p->columns; i++)
+        y[i] = mask[p->begin + i] ? y[i] : 0;
 }
 
 /* y = x [rows, columns] with dropout, and 0 where masked if zero_masked; y may be x. */
-static void attention_drop(const head *h, const block *b, const REAL *x, REAL *y)
+static void attention_drop(const head *h, const block *b, const part *p, const REAL *x, REAL *y)
 {
     const iso_attention_attrs *attrs = h->a.attrs;
     const iso_dropout_attrs *dropout = &attrs->dropout;
     if (dropout->threshold == 0 && x != y)
-        memcpy(y, x, (size_t)(b->rows * b->columns) * sizeof *y);
-    for (int64_t row = 0; row < b->rows; row++, x += b->columns, y += b->columns) {
-        uint64_t first =
-            iso_attention_weight(&h->a, h->group, h->number, b->first + row) + (uint64_t)b->begin;
+        memcpy(y, x, (size_t)(b->rows * p->columns) * sizeof *y);
+    for (int64_t row = b->first; row < b->first + b->rows; row++, x += p->columns, y += p->columns) {
+        uint64_t first = iso_attention_weight(&h->a, h->group, h->number, row) + (uint64_t)p->begin;
         if (dropout->threshold > 0)
-            real_dropout(b->columns, dropout->key, h->a.call->info->step, first, dropout->threshold,
+            real_dropout(p->columns, dropout->key, h->a.call->info->step, first, dropout->threshold,
                          (REAL)dropout->scale, x, y);
         if (attrs->zero_masked)
-            attention_zero_row(h, b, row, y);
+            attention_zero_row(h, p, row, y);
     }
 }
 
 /* ---- forward ---- */
 
-static void attention_block(head *h, int64_t first)
+static void attention_scale_rows(int64_t rows, int64_t n, const REAL *scale, REAL *x)
+{
+    for (int64_t row = 0; row < rows; row++, x += n)
+        if (scale[row] != 1)
+            real_affine(n, scale[row], 0, x, x);
+}
+
+/* Adds the part's weights times values to the result. */
+static void attention_add_part(head *h, const block *b, const part *p, bool first)
 {
     const iso_attention *a = &h->a;
-    block b = attention_weigh(h, first);
+    attention_weigh(h, b, p, h->scores);
     if (attention_drops(a))
-        attention_drop(h, &b, h->scores, h->scores);
-    real_gemm(b.rows, a->v, b.columns, h->scores, b.columns, 1, h->value.at + b.begin * h->value.step,
-              h->value.step, false, h->result);
-    attention_put(h, 0, a->rows, first, b.rows, a->v, h->result, 1);
+        attention_drop(h, b, p, h->scores, h->scores);
+    if (!first)
+        attention_scale_rows(b->rows, a->v, h->decay + p->number * h->most_rows, h->result);
+    real_gemm(b->rows, a->v, p->columns, h->scores, p->columns, 1, h->value.at + p->begin * h->value.step,
+              h->value.step, !first, h->result);
+}
+
+/* The sums, each replaced by 1 / sum. */
+static void attention_invert_sums(head *h, const block *b)
+{
+    for (int64_t row = 0; row < b->rows; row++)
+        h->sum[row] = 1 / h->sum[row];
+}
+
+static void attention_block(head *h, int64_t first_row)
+{
+    const iso_attention *a = &h->a;
+    const block b = attention_begin(h, first_row);
+    const int64_t first = attention_first_part(&b), last = attention_last_part(&b);
+    for (int64_t i = first; i < last; i++) {
+        const part p = attention_part(&b, i);
+        attention_add_part(h, &b, &p, i == first);
+    }
+    attention_invert_sums(h, &b);
+    attention_scale_rows(b.rows, a->v, h->sum, h->result);
+    attention_put(h, 0, a->rows, first_row, b.rows, a->v, h->result, 1);
 }
 
 static size_t attention_scratch(const iso_kernel_call *call)
@@ -311,41 +384,72 @@ static void attention_run(const iso_kernel_call *call)
 
 /* ---- gradient ---- */
 
-/* The gradient of the scores, in h->dscores; adds the gradient of the values. */
-static void attention_score_gradient(head *h, const block *b)
+static REAL *attention_scores_of(const head *h, REAL *all, int64_t number)
 {
-    const iso_attention *a = &h->a;
-    const REAL *weights = h->scores;
-    h->dy = attention_in(h, a->call->n_inputs - 1, a->rows, b->first, b->rows, a->v, h->dy_copy);
-    if (attention_drops(a)) {
-        attention_drop(h, b, h->scores, h->dropped);
-        weights = h->dropped;
-    }
-    if (a->v > 0) {
-        real_gemm(b->columns, a->v, b->rows, weights, 1, b->columns, h->dy.at, h->dy.step, true,
-                  h->dvalues + b->begin * a->v);
-        real_gemm(b->rows, b->columns, a->v, h->dy.at, h->dy.step, 1, h->values + b->begin, a->keys, false,
-                  h->dscores);
-    } else {
-        memset(h->dscores, 0, (size_t)(b->rows * b->columns) * sizeof(REAL));
-    }
-    if (attention_drops(a))
-        attention_drop(h, b, h->dscores, h->dscores);
-    real_softmax_grad(b->rows, b->columns, h->scores, h->dscores, h->dscores);
-    if (!b->open) /* elsewhere weights of what is masked are 0 */
-        attention_mask_block(h, b, h->dscores, 0);
+    return all + number * h->most_rows * h->most_columns;
 }
 
-static void attention_grad_block(head *h, int64_t first)
+/* Of a part: exp(score - max), the gradient of the weights, and the sums of their products. */
+static void attention_weight_gradient(head *h, const block *b, const part *p)
 {
     const iso_attention *a = &h->a;
-    block b = attention_weigh(h, first);
-    attention_score_gradient(h, &b);
-    real_gemm(b.columns, a->k, b.rows, h->dscores, 1, b.columns, h->query.at, h->query.step, true,
-              h->dkeys + b.begin * a->k);
-    real_gemm(b.rows, a->k, b.columns, h->dscores, b.columns, 1, h->key.at + b.begin * h->key.step,
-              h->key.step, false, h->result);
-    attention_put(h, ISO_ATTENTION_QUERY, a->rows, first, b.rows, a->k, h->result, (REAL)a->attrs->scale);
+    REAL *weights = attention_scores_of(h, h->scores, p->number);
+    REAL *slopes = attention_scores_of(h, h->dscores, p->number);
+    attention_weigh(h, b, p, weights);
+    if (a->v > 0)
+        real_gemm(b->rows, p->columns, a->v, h->dy.at, h->dy.step, 1,
+                  h->values + p->number * h->key_step * a->v + p->begin % BLOCK_KEYS, h->key_step, false,
+                  slopes);
+    else
+        memset(slopes, 0, (size_t)(b->rows * p->columns) * sizeof(REAL));
+    if (attention_drops(a))
+        attention_drop(h, b, p, slopes, slopes);
+    real_softmax_part_slopes(b->rows, p->columns, weights, slopes, h->decay + p->number * h->most_rows,
+                             h->slopes);
+}
+
+/* Adds the part's gradients of keys, values and queries. h->sum has the factor that makes a weight of
+ * exp(score - max of this part). */
+static void attention_add_gradients(head *h, const block *b, const part *p, bool first)
+{
+    const iso_attention *a = &h->a;
+    REAL *scores = attention_scores_of(h, h->scores, p->number);
+    REAL *dscores = attention_scores_of(h, h->dscores, p->number);
+    real_softmax_part_grad(b->rows, p->columns, h->sum, h->slopes, scores, dscores);
+    if (!b->open) /* elsewhere weights of what is masked are 0 */
+        attention_mask(h, b, p, dscores, 0);
+    if (attention_drops(a) && a->v > 0)
+        attention_drop(h, b, p, scores, h->dropped);
+    if (a->v > 0)
+        real_gemm(p->columns, a->v, b->rows, attention_drops(a) ? h->dropped : scores, 1, p->columns,
+                  h->dy.at, h->dy.step, true, h->dvalues + p->begin * a->v);
+    real_gemm(p->columns, a->k, b->rows, dscores, 1, p->columns, h->query.at, h->query.step, true,
+              h->dkeys + p->begin * a->k);
+    real_gemm(b->rows, a->k, p->columns, dscores, p->columns, 1, h->key.at + p->begin * h->key.step,
+              h->key.step, !first, h->result);
+}
+
+static void attention_grad_block(head *h, int64_t first_row)
+{
+    const iso_attention *a = &h->a;
+    const block b = attention_begin(h, first_row);
+    const int64_t first = attention_first_part(&b), last = attention_last_part(&b);
+    h->dy = attention_in(h, a->call->n_inputs - 1, a->rows, b.first, b.rows, a->v, h->dy_copy);
+    memset(h->slopes, 0, (size_t)b.rows * sizeof(REAL));
+    for (int64_t i = first; i < last; i++) {
+        const part p = attention_part(&b, i);
+        attention_weight_gradient(h, &b, &p);
+    }
+    attention_invert_sums(h, &b);
+    for (int64_t row = 0; row < b.rows; row++)
+        h->slopes[row] *= h->sum[row];
+    for (int64_t i = last - 1; i >= first; i--) {
+        const part p = attention_part(&b, i);
+        attention_add_gradients(h, &b, &p, i == last - 1);
+        for (int64_t row = 0; row < b.rows; row++) /* the max of the parts before was lower */
+            h->sum[row] *= h->decay[i * h->most_rows + row];
+    }
+    attention_put(h, ISO_ATTENTION_QUERY, a->rows, first_row, b.rows, a->k, h->result, (REAL)a->attrs->scale);
 }
 
 static size_t attention_grad_scratch(const iso_kernel_call *call)
@@ -357,7 +461,7 @@ static void attention_grad_head(head *h)
 {
     const iso_attention *a = &h->a;
     attention_load_keys(h);
-    real_transpose(a->keys, a->v, h->value.at, h->value.step, h->values, a->keys);
+    attention_transpose(h, &h->value, a->v, h->values);
     memset(h->dkeys, 0, (size_t)(a->keys * a->k) * sizeof(REAL));
     memset(h->dvalues, 0, (size_t)(a->keys * a->v) * sizeof(REAL));
     for (int64_t row = 0; row < a->rows; row += h->most_rows)

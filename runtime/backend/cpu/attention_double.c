@@ -1,4 +1,5 @@
 /* Attention in float64: OpenBLAS's products, and plain loops. */
+#include <float.h>
 #include <math.h>
 
 #include "runtime/backend/cpu/onednn.h"
@@ -26,32 +27,39 @@ static void double_affine(int64_t n, double scale, double shift, const double *x
         y[i] = x[i] * scale + shift;
 }
 
-static void double_softmax_row(int64_t n, const double *x, double *y)
+static void double_softmax_part(int64_t rows, int64_t n, double *x, double *max, double *sum, double *decay)
 {
-    double largest = -INFINITY, sum = 0;
-    for (int64_t i = 0; i < n; i++)
-        largest = fmax(largest, x[i]);
-    for (int64_t i = 0; i < n; i++)
-        sum += y[i] = exp(x[i] - largest);
-    for (int64_t i = 0; i < n; i++)
-        y[i] /= sum;
+    for (int64_t row = 0; row < rows; row++, x += n) {
+        double largest = max[row], of_part = 0;
+        for (int64_t i = 0; i < n; i++)
+            largest = fmax(largest, x[i]);
+        for (int64_t i = 0; i < n; i++)
+            of_part += x[i] = exp(x[i] - largest);
+        decay[row] = exp(max[row] - largest);
+        sum[row] = sum[row] * decay[row] + of_part;
+        max[row] = largest;
+    }
 }
 
-static void double_softmax(int64_t rows, int64_t n, const double *x, double *y)
+static void double_softmax_part_slopes(int64_t rows, int64_t n, const double *y, const double *dy,
+                                       const double *decay, double *slopes)
 {
-    for (int64_t row = 0; row < rows; row++, x += n, y += n)
-        double_softmax_row(n, x, y);
-}
-
-static void double_softmax_grad(int64_t rows, int64_t n, const double *y, const double *dy, double *dx)
-{
-    for (int64_t row = 0; row < rows; row++, y += n, dy += n, dx += n) {
+    for (int64_t row = 0; row < rows; row++, y += n, dy += n) {
         double sum = 0;
         for (int64_t i = 0; i < n; i++)
             sum += y[i] * dy[i];
-        for (int64_t i = 0; i < n; i++)
-            dx[i] = y[i] * (dy[i] - sum);
+        slopes[row] = slopes[row] * decay[row] + sum;
     }
+}
+
+static void double_softmax_part_grad(int64_t rows, int64_t n, const double *scale, const double *slopes,
+                                     double *y, double *dy)
+{
+    for (int64_t row = 0; row < rows; row++, y += n, dy += n)
+        for (int64_t i = 0; i < n; i++) {
+            y[i] *= scale[row];
+            dy[i] = y[i] * (dy[i] - slopes[row]);
+        }
 }
 
 static void double_dropout(int64_t n, uint64_t key, uint64_t step, uint64_t first, uint32_t threshold,
@@ -63,13 +71,16 @@ static void double_dropout(int64_t n, uint64_t key, uint64_t step, uint64_t firs
 
 #define REAL double
 #define REAL_DTYPE ISO_F64
+#define REAL_MAX DBL_MAX
+#define BLOCK_KEYS 256
 #define STORED double
 #define STORED_DTYPE ISO_F64
 #define real_gemm double_gemm
 #define real_transpose double_transpose
 #define real_affine double_affine
-#define real_softmax double_softmax
-#define real_softmax_grad double_softmax_grad
+#define real_softmax_part double_softmax_part
+#define real_softmax_part_slopes double_softmax_part_slopes
+#define real_softmax_part_grad double_softmax_part_grad
 #define real_dropout double_dropout
 #include "runtime/backend/cpu/attention_body.h"
 

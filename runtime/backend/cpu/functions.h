@@ -147,6 +147,16 @@ typedef struct iso_row_moments {
     FUNCTION(void, softmax_f32, (int64_t rows, int64_t n, const float *x, float *y))                         \
     FUNCTION(void, log_softmax_f32, (int64_t rows, int64_t n, const float *x, float *y))                     \
     FUNCTION(void, log_sum_exp_f32, (int64_t rows, int64_t n, const float *x, float *y))                     \
+    /* Softmax of rows that come part by part: x [rows, n] becomes exp(x - max), n > 0, with the max of */   \
+    /* the parts up to this one; sum = sum decay + those numbers, decay = exp(max before - max). At first */ \
+    /* max is the lowest finite number and sum 0. slopes = slopes decay + the sum of y dy. grad: y = y */    \
+    /* scale, then dy = y (dy - slope). All but x, y and dy are [rows]. */                                   \
+    FUNCTION(void, softmax_part_f32,                                                                         \
+             (int64_t rows, int64_t n, float *x, float *max, float *sum, float *decay))                      \
+    FUNCTION(void, softmax_part_slopes_f32,                                                                  \
+             (int64_t rows, int64_t n, const float *y, const float *dy, const float *decay, float *slopes))  \
+    FUNCTION(void, softmax_part_grad_f32,                                                                    \
+             (int64_t rows, int64_t n, const float *scale, const float *slopes, float *y, float *dy))        \
     /* Of parts of rows [rows, n], n perhaps 0: max, sum, y [rows] */                                        \
     FUNCTION(void, class_max_f32, (int64_t rows, int64_t n, const float *x, float *y))                       \
     FUNCTION(void, class_sum_exp_f32, (int64_t rows, int64_t n, const float *x, const float *max, float *y)) \

@@ -27,21 +27,27 @@ INLINE vf vf_abs(vf x)
     return (vf)((vi)x & 0x7fffffff);
 }
 
-/* Results below the smallest normal number are denormal or 0, those above the largest are inf; NaN gives
- * NaN. */
-INLINE vf vf_exp(vf x)
+/* exp(x) = p 2^n, sqrt(1/2) <= p <= sqrt(2), for x in [-104, 89]; returns p. */
+INLINE vf vf_exp_parts(vf x, vf *n)
 {
-    x = vf_max(vf_set(-104.0f), vf_min(vf_set(89.0f), x)); /* a NaN in the second operand stays */
-    vf n = vf_round(x * 1.44269504088896341f);
-    vf r = vf_fma(n, vf_set(-0.693359375f), x);
-    r = vf_fma(n, vf_set(2.12194440e-4f), r);
+    *n = vf_round(x * 1.44269504088896341f);
+    vf r = vf_fma(*n, vf_set(-0.693359375f), x);
+    r = vf_fma(*n, vf_set(2.12194440e-4f), r);
     vf p = vf_set(1.9875691500e-4f);
     p = vf_fma(p, r, vf_set(1.3981999507e-3f));
     p = vf_fma(p, r, vf_set(8.3334519073e-3f));
     p = vf_fma(p, r, vf_set(4.1665795894e-2f));
     p = vf_fma(p, r, vf_set(1.6666665459e-1f));
     p = vf_fma(p, r, vf_set(5.0000001201e-1f));
-    p = vf_fma(p, r * r, r) + 1.0f;
+    return vf_fma(p, r * r, r) + 1.0f;
+}
+
+/* Results below the smallest normal number are denormal or 0, those above the largest are inf; NaN gives
+ * NaN. */
+INLINE vf vf_exp(vf x)
+{
+    x = vf_max(vf_set(-104.0f), vf_min(vf_set(89.0f), x)); /* a NaN in the second operand stays */
+    vf n, p = vf_exp_parts(x, &n);
     vi whole = vi_from(n), half = whole >> 1; /* in two steps, because 2^n alone may be out of range */
     return p * vf_power_of_two(half) * vf_power_of_two(whole - half);
 }

@@ -11,12 +11,14 @@ INLINE vf get_or(const float *p, int64_t n, vf other)
     return n >= VL ? vf_load(p) : vf_first(vf_load_n(p, n), n, other);
 }
 
-/* exp(x), 0 where that is below the smallest normal number: an instruction whose result is denormal takes a hundred
- * times as long, and scores that are masked are that low. */
+/* exp(x) of x <= 0, with the bits of vf_exp(); 0 where that is below the smallest normal number: an instruction whose
+ * result is denormal takes a hundred times as long, and scores that are masked are that low. The result is normal, so
+ * that it is scaled by its exponent alone. */
 INLINE vf exp_or_zero(vf x)
 {
     const vf least = vf_set(-87.3f);
-    return vf_select(vf_gt(least, x), vf_zero(), vf_exp(vf_max(least, x))); /* a NaN stays */
+    vf n, p = vf_exp_parts(vf_max(least, x), &n); /* a NaN stays */
+    return vf_select(vf_gt(least, x), vf_zero(), (vf)((vi)p + (vi_from(n) << 23)));
 }
 
 INLINE float largest_of(int64_t n, const float *x)
@@ -218,6 +220,43 @@ void ISO_SIMD(softmax_grad_f32)(int64_t rows, int64_t n, const float *y, const f
         float all = vf_sum(sum);
         for (int64_t i = 0; i < n; i += VL)
             vf_put(dx + i, vf_get(y + i, n - i) * (vf_get(dy + i, n - i) - all), n - i);
+    }
+}
+
+/* ---- rows that come part by part ---- */
+
+void ISO_SIMD(softmax_part_f32)(int64_t rows, int64_t n, float *x, float *max, float *sum, float *decay)
+{
+    for (int64_t row = 0; row < rows; row++, x += n) {
+        float lane[VL], largest = fmaxf(largest_of(n, x), max[row]);
+        vf_store(lane, exp_or_zero(vf_set(max[row] - largest)));
+        decay[row] = lane[0];
+        sum[row] = sum[row] * decay[row] + sum_of_exp(n, x, largest, x);
+        max[row] = largest;
+    }
+}
+
+void ISO_SIMD(softmax_part_slopes_f32)(int64_t rows, int64_t n, const float *y, const float *dy,
+                                       const float *decay, float *slopes)
+{
+    for (int64_t row = 0; row < rows; row++, y += n, dy += n) {
+        vf sum = vf_zero();
+        for (int64_t i = 0; i < n; i += VL)
+            sum = vf_fma(vf_get(y + i, n - i), vf_get(dy + i, n - i), sum);
+        slopes[row] = slopes[row] * decay[row] + vf_sum(sum);
+    }
+}
+
+void ISO_SIMD(softmax_part_grad_f32)(int64_t rows, int64_t n, const float *scale, const float *slopes,
+                                     float *y, float *dy)
+{
+    for (int64_t row = 0; row < rows; row++, y += n, dy += n) {
+        const vf factor = vf_set(scale[row]), slope = vf_set(slopes[row]);
+        for (int64_t i = 0; i < n; i += VL) {
+            const vf weight = vf_get(y + i, n - i) * factor;
+            vf_put(y + i, weight, n - i);
+            vf_put(dy + i, weight * (vf_get(dy + i, n - i) - slope), n - i);
+        }
     }
 }
 
