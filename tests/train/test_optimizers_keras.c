@@ -328,6 +328,12 @@ START_TEST(nonsense_is_refused)
 {
     iso_optimizer wrong[] = {iso_adam(-1.0),
                              iso_adam(NAN),
+                             iso_adam(.beta_1 = 1),
+                             iso_adamw(.beta_2 = 1.5),
+                             iso_nadam(.beta_2 = 1),
+                             iso_adamax(.beta_1 = 2),
+                             iso_lamb(.beta_2 = 1),
+                             iso_muon(.adam_beta_1 = 1),
                              iso_lion(.beta_1 = ISO_ZERO),
                              iso_lion(.beta_1 = 1.5),
                              iso_ftrl(.learning_rate_power = 0.5),

@@ -42,6 +42,7 @@ const iso_optimizer_rule iso_optimizer_adam = {
     ISO_OPTIMIZER_STRUCT(iso_adam_options),
     .learning_rate = 0.001,
     .slot = slots,
+    .corrects = true,
     .prepare = adam_prepare,
 };
 
@@ -52,6 +53,7 @@ const iso_optimizer_rule iso_optimizer_adamw = {
     .learning_rate = 0.001,
     .weight_decay = 0.004,
     .slot = slots,
+    .corrects = true,
     .prepare = adam_prepare,
 };
 

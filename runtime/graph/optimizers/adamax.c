@@ -27,6 +27,7 @@ const iso_optimizer_rule iso_optimizer_adamax = {
     ISO_OPTIMIZER_STRUCT(iso_adamax_options),
     .learning_rate = 0.001,
     .slot = slots,
+    .corrects = true,
     .prepare = prepare,
 };
 

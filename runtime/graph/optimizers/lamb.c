@@ -45,6 +45,7 @@ const iso_optimizer_rule iso_optimizer_lamb = {
     ISO_OPTIMIZER_STRUCT(iso_lamb_options),
     .learning_rate = 0.001,
     .slot = slots,
+    .corrects = true,
     .direction = direction,
 };
 

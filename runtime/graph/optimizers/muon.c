@@ -144,6 +144,7 @@ const iso_optimizer_rule iso_optimizer_muon = {
     .learning_rate = 0.001,
     .weight_decay = 0.004,
     .slot = slots,
+    .corrects = true,
     .check = check,
     .direction = direction,
     .has_slot = has_slot,

@@ -56,6 +56,7 @@ const iso_optimizer_rule iso_optimizer_nadam = {
     ISO_OPTIMIZER_STRUCT(iso_nadam_options),
     .learning_rate = 0.001,
     .slot = slots,
+    .corrects = true,
     .scalar = {"u_product", 1, next_product},
     .prepare = prepare,
 };

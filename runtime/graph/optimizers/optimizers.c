@@ -190,6 +190,8 @@ static iso_status check_average(const iso_optimizer *optimizer)
     return ISO_OK;
 }
 
+enum { CORRECTED = 2 }; /* settings of a rule that corrects */
+
 static iso_status check_settings(const iso_optimizer *optimizer, const iso_optimizer_rule *rule)
 {
     const iso_setting *own = rule->row.setting;
@@ -198,6 +200,9 @@ static iso_status check_settings(const iso_optimizer *optimizer, const iso_optim
         if (!isfinite(optimizer->hyper[i]) || (optimizer->hyper[i] < 0 && !negative))
             return iso_error(ISO_INVALID, "%s of %s is %g: it must be finite%s", own[i].name, rule->row.name,
                              optimizer->hyper[i], negative ? "" : " and not negative");
+        if (rule->corrects && i < CORRECTED && optimizer->hyper[i] >= 1)
+            return iso_error(ISO_INVALID, "%s of %s is %g: it must be below 1", own[i].name, rule->row.name,
+                             optimizer->hyper[i]);
     }
     return rule->check ? rule->check(optimizer) : ISO_OK;
 }

@@ -44,6 +44,8 @@ typedef struct iso_optimizer_rule {
     double learning_rate, weight_decay; /* defaults */
     const iso_optimizer_slot *slot;     /* in the kernel's order */
     iso_optimizer_scalar scalar;
+    /* The first two settings are the decays of averages that are divided by 1 - decay^t: they must be below 1. */
+    bool corrects;
     /* Checks the settings (ISO_INVALID). NULL: all values are valid. */
     iso_status (*check)(const iso_optimizer *optimizer);
     /* Converts hyper, which holds the rate, the decay and from ISO_HYPER_OWN on the settings, into what
