@@ -43,6 +43,8 @@ ROWS = {
     "gpt-124m": ("gpt-124m", "float32", 1.6, 0, 0.75),
     "llama": ("llama", "float32", 1.2, 0, 0.75),
     "llama-bf16": ("llama", "mixed_bfloat16", 1.2, 0, 0.60),
+    "gpt-4k": ("gpt-4k", "float32", 1.2, 0, 0.75),
+    "moe": ("moe", "float32", 1.2, 0, 0.75),
     "gpt-384-bf16": ("gpt-384", "mixed_bfloat16", 1.3, 0, 0.60),
     "gpt-124m-bf16": ("gpt-124m", "mixed_bfloat16", 1.3, 0, 0.60),
     "vgg": ("vgg", "float32", 1.2, 0, 0.80),
@@ -85,7 +87,7 @@ def job_of(name, precision, folder):
     if n.kind in TOKENS:
         model = f"{n.kind}:layers={n.layers},heads={n.heads},width={n.width},context={n.tokens}"
         if n.kind == "llama":
-            model += f",kv_heads={n.kv_heads},hidden={n.hidden}"
+            model += f",kv_heads={n.kv_heads},hidden={n.hidden}" + (f",experts={n.experts},experts_per_token=2" if n.experts else "")
         both = ["--model", model, "--classes", str(n.vocabulary), "--optimizer", "adamw", "--learning-rate", "3e-4"]
         data = f"{folder}/{name}.bin"
     else:

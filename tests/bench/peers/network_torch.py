@@ -60,7 +60,7 @@ class Bottleneck(nn.Module):
 
 
 def llama():
-    return LLaMA(n.vocabulary, n.tokens, n.width, n.heads, n.kv_heads, n.hidden, n.layers)
+    return LLaMA(n.vocabulary, n.tokens, n.width, n.heads, n.kv_heads, n.hidden, n.layers, n.experts)
 
 
 def gpt():

@@ -21,6 +21,7 @@ class Network:
     heads: int = 4
     kv_heads: int = 0
     hidden: int = 0
+    experts: int = 0  # of each gated MLP, of which a token takes two
     tokens: int = 0
     vocabulary: int = 0  # 0: a row has `features` numbers for each token, and one of ten classes
     features: int = 64
@@ -41,6 +42,8 @@ NETWORKS = {
     "gpt-384": Network("gpt", 12, 6, layers=6, width=384, heads=6, tokens=256, vocabulary=65),
     "gpt-124m": Network("gpt", 4, 5, layers=12, width=768, heads=12, tokens=64, vocabulary=50257),
     "llama": Network("llama", 8, 6, layers=6, width=512, heads=8, kv_heads=2, hidden=1408, tokens=256, vocabulary=4096),
+    "gpt-4k": Network("gpt", 2, 2, layers=4, width=512, heads=8, tokens=4096, vocabulary=256),
+    "moe": Network("llama", 8, 6, layers=4, width=384, heads=6, kv_heads=2, hidden=768, experts=8, tokens=256, vocabulary=4096),
     "vgg": Network("vgg", 64, 10),
     "resnet18": Network("resnet", 64, 5),
     "resnet50": Network("bottleneck", 16, 8),

@@ -64,15 +64,43 @@ class GPT(nn.Module):
         return F.linear(self.norm(self.blocks(self.token(x) + self.position.weight)), self.token.weight)
 
 
+class GatedMLP(nn.Module):
+    def __init__(self, width, hidden):
+        super().__init__()
+        self.up, self.down = nn.Linear(width, 2 * hidden, bias=False), nn.Linear(hidden, width, bias=False)
+
+    def forward(self, x):
+        gate, up = self.up(x).chunk(2, -1)
+        return self.down(F.silu(gate) * up)
+
+
+class Experts(nn.Module):
+    """A mixture of experts, of which a token takes the best two: each expert computes the rows that chose it."""
+
+    def __init__(self, width, hidden, experts):
+        super().__init__()
+        self.router = nn.Linear(width, experts, bias=False)
+        self.experts = nn.ModuleList([GatedMLP(width, hidden) for _ in range(experts)])
+
+    def forward(self, x):
+        rows = x.flatten(0, -2)
+        shares, chosen = torch.topk(F.softmax(self.router(rows), -1), 2)
+        shares, out = shares / shares.sum(-1, keepdim=True), torch.zeros_like(rows)
+        for number, expert in enumerate(self.experts):
+            row, place = torch.where(chosen == number)
+            out.index_add_(0, row, expert(rows[row]) * shares[row, place, None])
+        return out.view_as(x)
+
+
 class GatedBlock(nn.Module):
     """A block of LLaMA: RMS norms, rotary positions, fewer heads of keys and values, a gated MLP, no biases."""
 
-    def __init__(self, width, heads, kv_heads, hidden):
+    def __init__(self, width, heads, kv_heads, hidden, experts):
         super().__init__()
         self.heads, self.kv_heads, size = heads, kv_heads, width // heads
         self.norm1, self.norm2 = nn.RMSNorm(width, eps=1e-5), nn.RMSNorm(width, eps=1e-5)
         self.qkv, self.out = nn.Linear(width, (heads + 2 * kv_heads) * size, bias=False), nn.Linear(width, width, bias=False)
-        self.up, self.down = nn.Linear(width, 2 * hidden, bias=False), nn.Linear(hidden, width, bias=False)
+        self.mlp = Experts(width, hidden, experts) if experts else GatedMLP(width, hidden)
 
     def forward(self, x, cos, sin):
         rows, tokens, width = x.shape
@@ -81,8 +109,7 @@ class GatedBlock(nn.Module):
         q, k, v = (p.view(rows, tokens, -1, size).transpose(1, 2) for p in parts)
         h = F.scaled_dot_product_attention(rotate(q, cos, sin), rotate(k, cos, sin), v, is_causal=True, enable_gqa=True)
         x = x + self.out(h.transpose(1, 2).reshape(rows, tokens, width))
-        gate, up = self.up(self.norm2(x)).chunk(2, 2)
-        return x + self.down(F.silu(gate) * up)
+        return x + self.mlp(self.norm2(x))
 
 
 def rotate(x, cos, sin):
@@ -91,10 +118,10 @@ def rotate(x, cos, sin):
 
 
 class LLaMA(nn.Module):
-    def __init__(self, vocabulary, tokens, width, heads, kv_heads, hidden, layers):
+    def __init__(self, vocabulary, tokens, width, heads, kv_heads, hidden, layers, experts=0):
         super().__init__()
         self.token, self.out = nn.Embedding(vocabulary, width), nn.Linear(width, vocabulary, bias=False)
-        self.blocks, self.norm = nn.ModuleList([GatedBlock(width, heads, kv_heads, hidden) for _ in range(layers)]), nn.RMSNorm(width, eps=1e-5)
+        self.blocks, self.norm = nn.ModuleList([GatedBlock(width, heads, kv_heads, hidden, experts) for _ in range(layers)]), nn.RMSNorm(width, eps=1e-5)
         size = width // heads
         angles = torch.outer(torch.arange(tokens), 10000.0 ** (-torch.arange(0, size, 2) / size)).repeat(1, 2)
         self.register_buffer("cos", angles.cos())
