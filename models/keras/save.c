@@ -215,6 +215,7 @@ iso_status iso_keras_save(iso_model *model, const char *path)
     iso_status status = iso_model_graph(model) ? iso_graph_take_error(iso_model_graph(model)) : ISO_OK;
     ISO_TRY(iso_agree(ctx, status == ISO_OK ? save_prepare(model, &s) : status));
     iso_keras_warn_of_functions(model);
+    iso_keras_warn_of_settings(model);
     ISO_TRY(iso_agree(ctx, chief ? save_begin(&s) : ISO_OK));
     ISO_TRY(iso_model_save_weights(model, iso_text_get(&s.weights)));
     status = chief ? save_commit(&s) : ISO_OK;

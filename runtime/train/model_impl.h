@@ -29,6 +29,7 @@ typedef struct iso_value_rule {
     DO(loss_beta)                                                                                            \
     DO(loss_gamma)                                                                                           \
     DO(loss_q)                                                                                               \
+    DO(ignore_class)                                                                                         \
     DO(loss_axes)                                                                                            \
     DO(apply_class_balancing)
 
