@@ -15,7 +15,7 @@
 #include "runtime/exec/function/dry_run.h"
 #include "runtime/exec/function/function_impl.h"
 #include "runtime/graph/paths.h"
-#include "runtime/spmd/pattern.h"
+#include "runtime/base/pattern.h"
 
 enum {
     MOST_ITEMS = 64,
