@@ -449,8 +449,6 @@ static iso_status list_tensors(iso_graph *graph, saving *s)
             s->scale = adapter->scale;
         }
     }
-    if (s->count == 0)
-        status = iso_error(ISO_INVALID, "'%s': the model has no adapters", s->folder);
 done:
     return status;
 }
@@ -520,6 +518,8 @@ static iso_status save_prepare(iso_model *model, const char *folder, saving *s)
     iso_status status = iso_graph_take_error(iso_model_graph(model));
     s->folder = folder;
     s->modules = json_array();
+    if (status == ISO_OK && iso_model_adapter_count(model) == 0)
+        status = iso_error(ISO_INVALID, "'%s': the model has no adapters", folder);
     if (status == ISO_OK)
         status = iso_hf_architecture_of(model, folder, &s->architecture, &s->settings);
     return status == ISO_OK ? list_tensors(iso_model_graph(model), s) : status;

@@ -431,6 +431,83 @@ END_TEST
 
 /* ---- what is refused ---- */
 
+static void write_file(const char *name, const char *text, size_t bytes)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *out = iso_is_chief(ctx) ? fopen(path, "wb") : NULL;
+    if (out) {
+        ck_assert_int_eq((int)fwrite(text, 1, bytes, out), (int)bytes);
+        fclose(out);
+    }
+    check_ok(iso_agree(ctx, ISO_OK));
+}
+
+/* The matrices of a stored adapter, of which the file is cut off after `bytes`, if that is not 0. */
+static void copy_weights(const char *adapter, size_t bytes)
+{
+    static char data[1 << 14];
+    char path[128];
+    snprintf(path, sizeof path, "%s/adapter_model.safetensors", stored(adapter));
+    FILE *in = fopen(path, "rb");
+    ck_assert_ptr_nonnull(in);
+    const size_t all = fread(data, 1, sizeof data, in);
+    fclose(in);
+    ck_assert(all < sizeof data);
+    write_file("adapter_model.safetensors", data, bytes ? bytes : all);
+}
+
+static void check_config(const char *text, const char *message)
+{
+    iso_pretrained_adapter adapter = {.rank = 0};
+    write_file("adapter_config.json", text, strlen(text));
+    iso_status status = iso_pretrained_read_adapter(ctx, folder, &adapter);
+    if (message)
+        check_refused(status, message);
+    else
+        check_ok(status);
+    iso_free(adapter.target);
+}
+
+START_TEST(folders_that_do_not_fit)
+{
+    copy_weights("adapter-llama", 0);
+    check_config("{", "adapter_config.json");
+    check_config("{\"peft_type\": \"IA3\", \"r\": 3}", "peft_type is \"IA3\"");
+    check_config("{\"r\": 0}", "r is 0");
+    check_config("{\"r\": 3, \"lora_alpha\": -1}", "lora_alpha is -1");
+    check_config("{\"r\": 3, \"bias\": \"all\"}", "bias is \"all\"");
+    check_config("{\"r\": 3, \"use_dora\": true}", "use_dora is true");
+    check_config("{\"r\": 3, \"rank_pattern\": {\"q_proj\": 2}}", "rank_pattern");
+    check_config("{\"r\": 3, \"modules_to_save\": [\"lm_head\"]}", "modules_to_save");
+    check_config("{\"r\": 3, \"lora_alpha\": 5}", NULL);
+    const struct network *llama = &networks[0];
+    job j = begin_job(llama, &settings[0], stored("adapter-llama"), ISO_F32);
+    copy_weights("adapter-gpt2", 0);
+    check_refused(iso_pretrained_load_adapter(j.model, folder), "has no 'base_model.model.model.layers.0.");
+    copy_weights("adapter-llama", 900);
+    check_refused(iso_pretrained_load_adapter(j.model, folder), "adapter_model.safetensors");
+    end_job(&j);
+    copy_weights("adapter-llama", 0);
+    check_config("{\"r\": 4}", NULL);
+    iso_pretrained read;
+    check_ok(iso_pretrained_read(ctx, stored("llama"), &read));
+    const iso_lora_options other = {.rank = 4, .target = "query|value|attention_output|down"},
+                           fewer = {.rank = 3, .target = "query"};
+    const iso_lora_options *const adapters[] = {&other, &fewer, NULL};
+    static const char *const messages[] = {"has the shape [3, 12]", "which the model does not have",
+                                           "has no adapters"};
+    for (int i = 0; i < 3; i++) {
+        iso_model *model = iso_builtin_model_create_adapted(
+            ctx, read.model, ISO_SHAPE(CONTEXT), read.vocabulary, ISO_F32, &read.settings, adapters[i]);
+        check_refused(iso_pretrained_load_adapter(model, folder), messages[i]);
+        if (!adapters[i])
+            check_refused(iso_pretrained_save_adapter(model, folder, NULL), "has no adapters");
+        iso_model_destroy(model);
+    }
+}
+END_TEST
+
 static iso_graph *graph;
 static iso_tensor *input;
 
@@ -523,9 +600,10 @@ int main(int argc, char **argv)
     if (iso_init(&argc, &argv, &ctx) != ISO_OK)
         return iso_finish(ctx, ISO_INVALID);
     file = oracle_open("lora.h5");
-    int code = RUN_TESTS_WITH("LoRA", 0, set_up, tear_down, layers_are_those_of_keras,
-                              logits_and_steps_are_those_of_peft, a_written_folder_has_the_same_adapters,
-                              checkpoints_and_merged_files, refusals, what_is_trained);
+    int code =
+        RUN_TESTS_WITH("LoRA", 0, set_up, tear_down, layers_are_those_of_keras,
+                       logits_and_steps_are_those_of_peft, a_written_folder_has_the_same_adapters,
+                       checkpoints_and_merged_files, folders_that_do_not_fit, refusals, what_is_trained);
     oracle_close(file);
     int end = iso_finish(ctx, ISO_OK);
     return code ? code : end;
