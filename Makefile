@@ -144,7 +144,7 @@ test: all tests check-includes check-comments
 
 # Fuzz targets: code that reads input from outside is also compiled by clang with coverage and AddressSanitizer; the rest is linked as it is.
 FUZZ_FLAGS := -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -Wno-error
-FUZZ_SOURCES := $(filter models/huggingface/%.c models/keras/%.c models/layers/%.c runtime/base/%.c runtime/checkpoint/%.c runtime/data/%.c runtime/graph/%.c runtime/spmd/layout%.c runtime/spmd/pattern.c runtime/spmd/mesh.c runtime/report/calibration.c,$(LIBRARY_SOURCES)) $(filter-out launch/isogrid.c,$(PROGRAM_SOURCES))
+FUZZ_SOURCES := $(filter models/huggingface/%.c models/keras/%.c models/layers/%.c runtime/base/%.c runtime/checkpoint/%.c runtime/data/%.c runtime/graph/%.c runtime/spmd/layout%.c runtime/spmd/mesh.c runtime/report/calibration.c,$(LIBRARY_SOURCES)) $(filter-out launch/isogrid.c,$(PROGRAM_SOURCES))
 FUZZ_OBJECTS := $(FUZZ_SOURCES:%.c=$(BUILD)/fuzz/%.o)
 $(BUILD)/fuzz/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D) && echo '  $< (fuzz)'

@@ -33,6 +33,9 @@ static const struct {
     {"loss", "the model's loss, for a .keras file"},
     {"metrics", NULL},
     {"precision", NULL},
+    {"lora", "the adapters of a checkpoint of `isogrid train --lora`, as they were given there; they are "
+             "merged into B"},
+    {"adapter", "an adapter of PEFT, which is merged into B"},
     {"save-dtype", NULL},
     {"save-shard-size", NULL},
     {"threads", NULL},

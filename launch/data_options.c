@@ -21,6 +21,14 @@ static iso_loss loss_of_output(const iso_named_model *named, int output)
     return named->compile.loss != ISO_LOSS_NONE ? named->compile.loss : named->compile.outputs[output].loss;
 }
 
+/* The label that does not count; 0: all count, or it is class 0. */
+static int ignored_label(const iso_named_model *named, int output)
+{
+    const int label = named->compile.loss != ISO_LOSS_NONE ? named->compile.ignore_class
+                                                           : named->compile.outputs[output].ignore_class;
+    return label == ISO_ZERO ? 0 : label;
+}
+
 /* Whether an output of a model of a file has a loss or metrics, and so targets. */
 static bool has_targets(const iso_named_model *named, int output)
 {
@@ -178,9 +186,12 @@ static void add_limits_of_file(const iso_named_model *named, iso_dataset_check_o
                   iso_model_input_limit(named->model, i), of_embedding);
     for (int i = 0; i < iso_model_output_count(named->model); i++) {
         iso_loss loss = loss_of_output(named, i);
-        if (has_targets(named, i))
-            add_limit(check, component++, iso_loss_target_dtype(loss),
-                      iso_model_target_limit(named->model, i, loss), of_output);
+        if (!has_targets(named, i))
+            continue;
+        if (component < ISO_MAX_COMPONENTS)
+            check->besides[component] = ignored_label(named, i);
+        add_limit(check, component++, iso_loss_target_dtype(loss),
+                  iso_model_target_limit(named->model, i, loss), of_output);
     }
 }
 
@@ -190,6 +201,7 @@ static void add_limits_of_builtin(const iso_named_model *named, iso_dataset_chec
     add_limit(check, 0, named->builtin->tokens ? ISO_I32 : ISO_F32, iso_named_model_vocabulary(named),
               named->builtin->labels ? of_setting : of_option);
     add_limit(check, 1, iso_loss_target_dtype(loss), is_sparse(loss) ? named->n_outputs : 0, of_option);
+    check->besides[1] = ignored_label(named, 0);
 }
 
 static iso_status sources_check(const iso_train_options *options, const iso_named_model *named,

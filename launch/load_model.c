@@ -20,6 +20,8 @@ static const struct {
      "a checkpoint, or a folder of checkpoints (its newest), or a .keras or .weights.h5 file of Keras, or a "
      ".safetensors file or a folder of Hugging Face; default: the weights of --model net.keras or of the "
      "folder that it names"},
+    {"lora", false, "the adapters of a checkpoint of `isogrid train --lora`, as they were given there"},
+    {"adapter", false, "an adapter of PEFT"},
     {"classes", false, NULL},
     {"data", false, NULL},
     {"x", false, NULL},

@@ -98,10 +98,23 @@ static iso_status find_builtin(const iso_train_options *options, iso_named_model
     return take_choices(options, named);
 }
 
+/* The adapters that the model is made with; rank 0: none. */
+static iso_lora_options adapters_of(const iso_train_options *options, const iso_named_model *named)
+{
+    const iso_pretrained_adapter *adapter = &named->adapter;
+    return adapter->target ? (iso_lora_options){.rank = adapter->rank,
+                                                .alpha = adapter->alpha,
+                                                .target = adapter->target,
+                                                .trained = ""}
+                           : iso_lora_options_of(&options->adapters);
+}
+
 iso_status iso_named_model_find(iso_context *ctx, const iso_train_options *options, iso_named_model *named)
 {
     bool found = false;
     iso_status status = iso_pretrained_model_find(ctx, options, named, &found);
+    if (status == ISO_OK && options->adapter)
+        status = iso_pretrained_read_adapter(ctx, options->adapter, &named->adapter);
     if (status != ISO_OK)
         return status;
     if (found)
@@ -111,9 +124,10 @@ iso_status iso_named_model_find(iso_context *ctx, const iso_train_options *optio
     status = iso_agree(ctx, check_classes(options));
     if (status != ISO_OK)
         return status;
+    const iso_lora_options lora = adapters_of(options, named);
     status = iso_keras_load(ctx, options->model, &named->model, .precision = precision_of(options),
                             .quiet = named->quiet, .compile = &named->compile,
-                            .no_policies = options->precision != NULL);
+                            .no_policies = options->precision != NULL, .lora = lora.rank ? &lora : NULL);
     if (status != ISO_OK)
         return status;
     named->weights = iso_file_name_ends(options->model, ".keras");
@@ -172,8 +186,10 @@ void iso_named_model_make(iso_context *ctx, const iso_train_options *options, co
     if (named->model)
         return;
     iso_shape shape = row->rank ? *row : iso_named_model_row(named);
-    named->model = iso_builtin_model_create(ctx, named->builtin, shape, named->n_outputs,
-                                            precision_of(options), &named->settings);
+    const iso_lora_options lora = adapters_of(options, named);
+    named->model =
+        iso_builtin_model_create_adapted(ctx, named->builtin, shape, named->n_outputs, precision_of(options),
+                                         &named->settings, lora.rank ? &lora : NULL);
 }
 
 iso_status iso_named_model_compile(const iso_named_model *named, const iso_dataset *data,
@@ -227,8 +243,8 @@ static iso_status load_own(iso_context *ctx, const iso_train_options *options, b
                 named->model);
 }
 
-iso_status iso_named_model_load_weights(iso_context *ctx, const iso_train_options *options, bool alone,
-                                        iso_named_model *named)
+static iso_status load_weights(iso_context *ctx, const iso_train_options *options, bool alone,
+                               iso_named_model *named)
 {
     if (!options->weights)
         return named->weights ? load_own(ctx, options, alone, named) : ISO_OK;
@@ -246,8 +262,17 @@ iso_status iso_named_model_load_weights(iso_context *ctx, const iso_train_option
     return status;
 }
 
+iso_status iso_named_model_load_weights(iso_context *ctx, const iso_train_options *options, bool alone,
+                                        iso_named_model *named)
+{
+    iso_status status = load_weights(ctx, options, alone, named);
+    return status == ISO_OK && options->adapter ? iso_pretrained_load_adapter(named->model, options->adapter)
+                                                : status;
+}
+
 void iso_named_model_free(iso_named_model *named)
 {
+    iso_free(named->adapter.target);
     iso_model_destroy(named->model);
     iso_free(named->folder);
 }

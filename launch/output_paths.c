@@ -108,6 +108,7 @@ iso_status iso_output_paths_check(const iso_train_options *options)
         const char *option, *path;
         iso_target_kind kind;
     } targets[] = {
+        {"--save-adapter ", options->save_adapter, ISO_TARGET_FOLDER},
         {"--save ", options->save,
          options->save && iso_output_is_folder(options->save) ? ISO_TARGET_FOLDER : ISO_TARGET_BELOW},
         {"--checkpoint ", options->checkpoint, ISO_TARGET_BELOW},

@@ -247,6 +247,7 @@ iso_status iso_overwrites_check(const iso_train_options *options)
 {
     const named_file given[] = {
         {.option = "--save", .path = options->save},
+        {.option = "--save-adapter", .path = options->save_adapter},
         {.option = "--checkpoint", .path = options->checkpoint},
         {.option = "--history", .path = options->history, .in_place = true},
         {.option = "--csv", .path = options->csv, .in_place = true},

@@ -18,7 +18,7 @@ static const char *const shared[] = {
     "zero",        "batch-size",  "optimizer",    "learning-rate", "schedule",   "weight-decay",
     "clip-norm",   "loss",        "metrics",      "precision",     "clip-value", "global-clip-norm",
     "layout-file", "seed",        "threads",      "verbose",       "backend",    "accumulate",
-    "tf32",        "collectives", "ema-momentum",
+    "tf32",        "collectives", "ema-momentum", "lora",
 };
 
 /* By iso_device_exchange. */

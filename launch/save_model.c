@@ -67,6 +67,9 @@ iso_status iso_save_options_check(iso_train_options *options, const char *path)
 iso_status iso_named_model_save(const iso_named_model *named, const iso_train_options *options,
                                 const char *path)
 {
+    iso_status status = iso_model_merge_adapters(named->model);
+    if (status != ISO_OK)
+        return status;
     if (iso_file_name_ends(path, ".keras"))
         return iso_keras_save(named->model, path);
     return is_pretrained(path) ? iso_pretrained_save(named->model, path, .source = named->folder,

@@ -4,6 +4,7 @@
 #include "collectives/control/control.h"
 #include "launch/command.h"
 #include "launch/train_impl.h"
+#include "models/huggingface/huggingface.h"
 #include "runtime/base/clock.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/train/compile.h"
@@ -116,10 +117,12 @@ static iso_status test(iso_context *ctx, const iso_train_options *options, run_s
 /* The backup is removed only after the save, so that a failed save can be tried again. */
 static iso_status train_save(iso_context *ctx, const iso_train_options *options, run_state *run)
 {
-    if (!options->save)
-        return ISO_OK;
-    iso_status status = iso_named_model_save(&run->named, options, options->save);
-    if (status == ISO_OK && options->backup && iso_is_chief(ctx))
+    iso_status status = ISO_OK;
+    if (options->save_adapter)
+        status = iso_pretrained_save_adapter(run->named.model, options->save_adapter, run->named.folder);
+    if (status == ISO_OK && options->save)
+        status = iso_named_model_save(&run->named, options, options->save);
+    if (status == ISO_OK && options->save && options->backup && iso_is_chief(ctx))
         iso_backup_remove(options->backup);
     return status;
 }
@@ -151,6 +154,8 @@ static iso_status train(iso_context *ctx, const iso_train_options *options)
     ISO_TRY(iso_agree(ctx, check_test_data(options, &run)));
     if (options->save) /* fails before training if the model cannot be saved */
         ISO_TRY(iso_agree(ctx, iso_named_model_save_check(&run.named, options->save)));
+    if (options->save_adapter)
+        ISO_TRY(iso_agree(ctx, iso_pretrained_save_adapter_check(run.named.model, options->save_adapter)));
     if (!run.from.file)
         ISO_TRY(iso_named_model_load_weights(ctx, options, false, &run.named));
     if (options->verbose)

@@ -3,6 +3,7 @@
 #define ISO_LAUNCH_TRAIN_IMPL_H
 
 #include "launch/train_options.h"
+#include "models/huggingface/huggingface.h"
 #include "models/models.h"
 #include "runtime/base/json.h"
 #include "runtime/checkpoint/checkpoint.h"
@@ -55,7 +56,8 @@ typedef struct iso_named_model {
     bool quiet;       /* set before it is found: the file's warnings have been given */
     iso_model *model; /* NULL: not made yet */
     int accumulation; /* of the file's optimizer */
-    iso_compile_options compile; /* the model's own settings, replaced by those of options; without a
+    iso_pretrained_adapter adapter; /* of --adapter; target NULL: none */
+    iso_compile_options compile;    /* the model's own settings, replaced by those of options; without a
                                     distribution */
 } iso_named_model;
 /* Finds it, and makes the model of a file. `named` must be zero; after an error it holds what has been made.

@@ -187,6 +187,16 @@ static const iso_argument table[] = {
          "DIR/latest; DIR/best: the best one by --save-best), or of a .keras or .weights.h5 file of Keras; "
          "the state of its optimizer too, unless --optimizer or --schedule is given; or of Hugging Face, a "
          ".safetensors file or a folder with model.safetensors"),
+    TEXT(lora, "lora", "rank=N,NAME=VALUE,...",
+         "low-rank adapters (LoRA): all weights are frozen but for these; "
+         "rank=8,alpha=16,target='query|value',"
+         "trained=classifier: layers with such paths, or whose paths end so after a '/', have adapters, and "
+         "those of `trained` are trained as a whole; default alpha: the rank, target and trained: as here"),
+    TEXT(adapter, "adapter", "DIR",
+         "begin with the adapter in a folder of PEFT: rank, alpha and target are its, --lora is left out"),
+    TEXT(save_adapter, "save-adapter", "DIR",
+         "after training with adapters: writes them alone to a folder that PEFT's from_pretrained() opens; "
+         "--save writes the whole model, into which they are merged"),
     TEXT(save, "save", "FILE or DIR",
          "after training: the whole model as a .keras file, which Keras's load_model() opens, or weights and "
          "the optimizer's state as a .weights.h5 file; gpt, llama, bert and vit also as a "
@@ -367,8 +377,14 @@ static iso_status check_together(const iso_train_options *options)
                             options->clip_value >= 0};
     const bool validated[] = {options->validation_data != NULL, options->validation_split > 0,
                               options->validation_rows > 0};
+    static const char *const adapters[] = {"lora", "adapter"};
+    const bool adapted[] = {options->lora != NULL, options->adapter != NULL};
     iso_status status = at_most_one(clips, clipped, 3);
-    return status == ISO_OK ? at_most_one(validations, validated, 3) : status;
+    status = status == ISO_OK ? at_most_one(validations, validated, 3) : status;
+    status = status == ISO_OK ? at_most_one(adapters, adapted, 2) : status;
+    if (status == ISO_OK && options->save_adapter && !options->lora && !options->adapter)
+        status = iso_error(ISO_INVALID, "--save-adapter needs --lora or --adapter");
+    return status;
 }
 
 static iso_status check_layouts(const iso_train_options *options)
@@ -459,6 +475,8 @@ iso_status iso_train_options_check(iso_train_options *options)
     ISO_TRY(check_layouts(options));
     if (options->schedule)
         ISO_TRY(iso_schedule_parse(options->schedule, &options->decay));
+    if (options->lora)
+        ISO_TRY(iso_lora_parse(options->lora, &options->adapters));
     if (options->class_weight)
         ISO_TRY(iso_class_weights_parse(options->class_weight, options->class_weights,
                                         &options->n_class_weights));

@@ -16,6 +16,13 @@ typedef struct iso_run_callback_options {
 
 enum { ISO_MAX_CLASS_WEIGHTS = 1024 };
 
+/* Settings of adapters, and storage for their texts. */
+typedef struct iso_lora_settings {
+    int64_t rank; /* 0: no adapters */
+    double alpha; /* 0: as rank */
+    char target[64], trained[64];
+} iso_lora_settings;
+
 /* Texts are those of argv. NULL, or 0 unless stated otherwise: not given. */
 typedef struct iso_train_options {
     const char *model, *data, *x, *y, *sample_weight;
@@ -58,6 +65,8 @@ typedef struct iso_train_options {
     int64_t check_replicas; /* 0: never */
     int64_t stop_before;    /* seconds; 0: not given */
     const char *resume, *backup, *weights, *save;
+    const char *lora, *adapter, *save_adapter;
+    iso_lora_settings adapters; /* from `lora` */
     const char *save_dtype, *save_shard_size;
     double shard_bytes; /* from save_shard_size; 0: the default */
 } iso_train_options;
@@ -81,6 +90,11 @@ iso_status iso_schedule_parse(const char *text, iso_schedule *schedule);
 /* Weights of classes from text, "0=1,1=3.5": weights [ISO_MAX_CLASS_WEIGHTS] up to the last class that is named, 1
  * for the others. ISO_INVALID names what is wrong. Local. */
 iso_status iso_class_weights_parse(const char *text, double *weights, int *count);
+
+/* Adapters from text: "rank=8,alpha=16,target=query|value,trained=classifier"; ISO_INVALID. */
+iso_status iso_lora_parse(const char *text, iso_lora_settings *settings);
+/* The options of iso_lora_begin; their texts are those of the settings. */
+iso_lora_options iso_lora_options_of(const iso_lora_settings *settings);
 
 /* Reads --early-stopping, --reduce-lr-on-plateau and --tensorboard-options; Keras's names and meaning. */
 iso_status iso_run_callback_options_parse(const iso_train_options *options,

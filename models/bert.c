@@ -26,7 +26,7 @@ const iso_setting iso_bert_settings[] = {
     ISO_SETTING(iso_bert_options, REAL, dropout, 0),
     ISO_SETTING(iso_bert_options, REAL, attention_dropout, 0),
     ISO_SETTING(iso_bert_options, REAL, classifier_dropout, 0),
-    {"kind", ISO_SETTING_CHOICE, offsetof(iso_bert_options, kind), ISO_BERT_PLAIN, NULL, kinds},
+    {"kind", ISO_SETTING_CHOICE, offsetof(iso_bert_options, kind), ISO_BERT_PLAIN, .words = kinds},
     ISO_SETTING(iso_bert_options, FLAG, gelu_tanh, 0),
     ISO_SETTING(iso_bert_options, FLAG, recompute, 0),
     {0}};

@@ -263,6 +263,14 @@ iso_status iso_builtin_model_find(const char *name, const iso_builtin_model **mo
 iso_model *iso_builtin_model_create(iso_context *ctx, const iso_builtin_model *model, iso_shape shape,
                                     int outputs, iso_dtype precision, const iso_builtin_settings *settings)
 {
+    return iso_builtin_model_create_adapted(ctx, model, shape, outputs, precision, settings, NULL);
+}
+
+iso_model *iso_builtin_model_create_adapted(iso_context *ctx, const iso_builtin_model *model, iso_shape shape,
+                                            int outputs, iso_dtype precision,
+                                            const iso_builtin_settings *settings,
+                                            const iso_lora_options *lora)
+{
     ISO_DEFAULT_MODES();
     char text[160];
     iso_graph *graph = iso_graph_create(ctx);
@@ -274,5 +282,10 @@ iso_model *iso_builtin_model_create(iso_context *ctx, const iso_builtin_model *m
                        iso_shape_text(&shape, text, sizeof text));
     iso_tensor *x = model->tokens ? iso_input(graph, "tokens", ISO_I32, shape)
                                   : iso_input(graph, "image", ISO_F32, shape);
-    return iso_model_create(graph, x, model->build(x, outputs, settings));
+    if (lora)
+        iso_lora_begin_with(graph, lora, sizeof *lora);
+    iso_tensor *y = model->build(x, outputs, settings);
+    if (lora)
+        iso_lora_end(graph);
+    return iso_model_create(graph, x, y);
 }

@@ -56,6 +56,11 @@ ISO_API iso_status iso_builtin_model_find(const char *name, const iso_builtin_mo
 ISO_API iso_model *iso_builtin_model_create(iso_context *ctx, const iso_builtin_model *model, iso_shape shape,
                                             int outputs, iso_dtype precision,
                                             const iso_builtin_settings *settings);
+/* The same with adapters, as between iso_lora_begin and iso_lora_end; lora NULL: without. */
+ISO_API iso_model *iso_builtin_model_create_adapted(iso_context *ctx, const iso_builtin_model *model,
+                                                    iso_shape shape, int outputs, iso_dtype precision,
+                                                    const iso_builtin_settings *settings,
+                                                    const iso_lora_options *lora);
 
 #ifdef __cplusplus
 }

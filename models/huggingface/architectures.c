@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "models/huggingface/rows_impl.h"
+#include "runtime/graph/lora.h"
 #include "runtime/graph/origin.h"
 
 /* ---- GPT-2: its Conv1D has matrices as we have; queries, keys and values are side by side ---- */
@@ -605,6 +606,11 @@ const iso_hf_tensor *iso_hf_tensor_of(const iso_hf_architecture *a, const char *
     return NULL;
 }
 
+bool iso_hf_is_theirs(const iso_variable *variable)
+{
+    return !iso_path_below_optimizer(iso_variable_path(variable)) && !iso_variable_is_adapter(variable);
+}
+
 /* Copies a pattern with the numbers in the places of '#' and '@'. */
 static char *fill_in_name(const char *pattern, int64_t block, int64_t expert, char text[ISO_HF_NAME])
 {
@@ -617,6 +623,15 @@ static char *fill_in_name(const char *pattern, int64_t block, int64_t expert, ch
             text[length++] = *pattern;
     text[length < ISO_HF_NAME ? length : ISO_HF_NAME - 1] = '\0';
     return text;
+}
+
+bool iso_hf_name_fits(const iso_hf_tensor *row, const char *name, char ours[ISO_HF_NAME])
+{
+    int64_t block, expert;
+    if (!fits(row->theirs, name, &block, &expert))
+        return false;
+    fill_in_name(row->ours, block, expert, ours);
+    return true;
 }
 
 char *iso_hf_name(const iso_hf_tensor *row, int64_t block, int64_t expert, char text[ISO_HF_NAME])

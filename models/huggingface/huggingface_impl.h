@@ -34,6 +34,7 @@ typedef struct iso_hf_tensor {
     bool optional;   /* of a classifier: if the files lack it, ours stays as it was drawn */
     iso_hf_form form;
     bool experts;
+    int input_part, input_parts; /* ours is this one of parts of their inputs; input_parts 0: the whole */
 } iso_hf_tensor;
 
 typedef enum iso_hf_kind { ISO_HF_COUNT, ISO_HF_REAL, ISO_HF_FLAG, ISO_HF_FIXED } iso_hf_kind;
@@ -89,6 +90,10 @@ const iso_hf_tensor *iso_hf_tensor_of(const iso_hf_architecture *architecture, c
 /* Writes the name of a tensor, with the numbers in the places of '#' and '@'. */
 enum { ISO_HF_NAME = 200 };
 char *iso_hf_name(const iso_hf_tensor *row, int64_t block, int64_t expert, char text[ISO_HF_NAME]);
+/* Whether a tensor of a row may have this name; the path of ours then. */
+bool iso_hf_name_fits(const iso_hf_tensor *row, const char *name, char ours[ISO_HF_NAME]);
+/* Whether a variable is one that their files have: neither the optimizer's nor an adapter's. */
+bool iso_hf_is_theirs(const iso_variable *variable);
 /* Whether a name, perhaps without the prefix, is that of a tensor of one of the graph's variables. */
 bool iso_hf_is_known(const iso_hf_architecture *architecture, iso_graph *graph, const char *name);
 /* Whether a tensor of a file holds nothing that the model has. */

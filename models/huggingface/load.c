@@ -114,7 +114,7 @@ static iso_status check(const loading *l, iso_graph *graph)
 {
     iso_status status = ISO_OK;
     for (int i = 0; i < iso_graph_variable_count(graph); i++)
-        if (!iso_path_below_optimizer(iso_variable_path(iso_graph_variable(graph, i))))
+        if (iso_hf_is_theirs(iso_graph_variable(graph, i)))
             ISO_TRY(check_variable(l, iso_graph_variable(graph, i)));
     for (int i = 0; i < l->files.count; i++)
         ISO_TRY(check_file(l, graph, l->files.files[i]));
@@ -171,6 +171,8 @@ static iso_status read_part(void *user, const iso_state_shard *shard)
     int64_t block;
     iso_status status = ISO_OK;
     const iso_hf_tensor *row = iso_hf_tensor_of(l->architecture, shard->path, &block);
+    if (!row) /* of an adapter, which stays as it is */
+        return ISO_OK;
     const int64_t count = iso_hf_tensor_count(row, &shard->shape);
     for (int64_t i = 0; i < count && status == ISO_OK; i++) {
         const iso_state_shard part = iso_hf_part(row, shard, i);

@@ -123,7 +123,7 @@ iso_state_shard iso_hf_part(const iso_hf_tensor *row, const iso_state_shard *sha
 static iso_shape matrix_of(const iso_hf_tensor *row, const iso_builtin_settings *settings,
                            const iso_shape *ours)
 {
-    const int64_t outer = product(ours, 0, row->inputs),
+    const int64_t outer = product(ours, 0, row->inputs) * (row->input_parts ? row->input_parts : 1),
                   inner = slice_of(row, settings, product(ours, row->inputs, ours->rank)).total;
     if (row->inputs == 0)
         return ISO_SHAPE(inner);
@@ -160,12 +160,13 @@ static iso_status find_placement(const iso_hf_tensor *row, const iso_builtin_set
 {
     const iso_shape theirs = matrix_of(row, settings, &shard->shape);
     const slice outputs = slice_of(row, settings, product(&shard->shape, row->inputs, shard->shape.rank));
+    const int64_t before = row->input_part * product(&shard->shape, 0, row->inputs); /* among the inputs */
     const side outer = side_of(shard, 0, row->inputs), inner = side_of(shard, row->inputs, shard->shape.rank);
     *p = (placement){.shard = shard,
                      .transposed = row->transposed,
                      .rows = row->transposed ? inner : outer,
                      .columns = row->transposed ? outer : inner,
-                     .before_row = row->transposed ? outputs.begin : 0,
+                     .before_row = row->transposed ? outputs.begin : before,
                      .width = theirs.dim[theirs.rank - 1],
                      .theirs = shape_of_one(row, settings, &shard->shape),
                      .form = row->form};
@@ -177,7 +178,7 @@ static iso_status find_placement(const iso_hf_tensor *row, const iso_builtin_set
     if (!p->at)
         return iso_no_memory("the places of %lld columns", (long long)p->column_count);
     for (int64_t k = 0; k < p->column_count; k++)
-        p->at[k] = (row->transposed ? 0 : outputs.begin) + index_of(&p->columns, p->first_column + k);
+        p->at[k] = (row->transposed ? before : outputs.begin) + index_of(&p->columns, p->first_column + k);
     p->begin =
         p->form == ISO_HF_PATCHES ? 0 : p->at[0]; /* a part of its columns is no box of four dimensions */
     p->span = p->form == ISO_HF_PATCHES ? p->width : p->at[p->column_count - 1] - p->at[0] + 1;

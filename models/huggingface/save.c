@@ -94,7 +94,7 @@ static iso_status list_tensors(iso_model *model, saving *s)
     iso_graph *graph = iso_model_graph(model);
     iso_status status = ISO_OK;
     for (int i = 0; i < iso_graph_variable_count(graph); i++)
-        if (!iso_path_below_optimizer(iso_variable_path(iso_graph_variable(graph, i))))
+        if (iso_hf_is_theirs(iso_graph_variable(graph, i)))
             ISO_TRY(add_variable(s, iso_graph_variable(graph, i)));
 done:
     return status;
@@ -206,6 +206,8 @@ static iso_status write_part(void *user, const iso_state_shard *shard)
     if (!shard->writer)
         return ISO_OK;
     const iso_hf_tensor *row = iso_hf_tensor_of(s->architecture, shard->path, &block);
+    if (!row) /* of an adapter, which has been merged */
+        return ISO_OK;
     const int64_t count = iso_hf_tensor_count(row, &shard->shape);
     for (int64_t i = 0; i < count && status == ISO_OK; i++) {
         const iso_state_shard part = iso_hf_part(row, shard, i);
@@ -464,6 +466,11 @@ iso_status iso_pretrained_save_with(iso_model *model, const iso_pretrained_save_
     iso_options_copy(&options, sizeof options, given, size);
     ISO_NEED_AGREED_AS(ctx, "path", options.path);
     iso_status status = iso_graph_take_error(graph);
+    if (status == ISO_OK && iso_model_adapter_count(model) > 0)
+        status = iso_error(ISO_INVALID,
+                           "'%s': the model has adapters: call iso_model_merge_adapters before, or "
+                           "iso_pretrained_save_adapter",
+                           options.path);
     ISO_TRY(iso_agree(ctx, status == ISO_OK ? save_prepare(model, options.path, &s) : status));
     ISO_TRY(choose(ctx, &options, &s));
     ISO_TRY(iso_agree(ctx, list_tensors(model, &s)));

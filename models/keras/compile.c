@@ -291,6 +291,8 @@ static void read_settings(const iso_keras_arguments *arguments, const iso_settin
                           void *values)
 {
     for (; setting && setting->name; setting++) {
+        if (setting->not_keras)
+            continue;
         bool needed = needs && strcmp(needs, setting->name) == 0;
         if (setting->kind == ISO_SETTING_CHOICE)
             read_choice(arguments, setting, needed, values);

@@ -73,8 +73,9 @@ static json_t *optimizer_json(const iso_optimizer *optimizer)
 static void add_settings(json_t *config, const iso_setting *own, const void *values)
 {
     for (; own && own->name; own++)
-        json_object_set_new(config, iso_setting_keras(own),
-                            iso_setting_json(own, iso_setting_option(own, values)));
+        if (!own->not_keras)
+            json_object_set_new(config, iso_setting_keras(own),
+                                iso_setting_json(own, iso_setting_option(own, values)));
 }
 
 static json_t *loss_json(iso_model *model, int index)
@@ -120,6 +121,30 @@ static json_t *metric_list(const iso_metric *list, const char *const *names,
 }
 
 /* ---- all of it ---- */
+
+/* Whether one of the metrics has a setting that Keras's does not have. */
+static bool has_own_settings(const iso_metric *list, const iso_metric_settings *settings)
+{
+    for (int i = 0; i < ISO_MAX_METRICS && list[i] != ISO_METRIC_NONE; i++)
+        for (const iso_setting *s = iso_metric_type_of(list[i])->row.setting; s && s->name; s++)
+            if (s->not_keras && iso_setting_get(s, &settings[i]) != 0)
+                return true;
+    return false;
+}
+
+void iso_keras_warn_of_settings(iso_model *model)
+{
+    iso_context *ctx = iso_graph_context(iso_model_graph(model));
+    bool own = false;
+    for (int i = 0; iso_model_optimizer(model) && i < iso_model_output_count(model); i++) {
+        const iso_output_options *o = iso_model_compiled_output(model, i);
+        own = own || has_own_settings(o->metrics, o->metric_settings) ||
+              has_own_settings(o->weighted_metrics, o->weighted_metric_settings);
+    }
+    if (own && ctx && iso_is_chief(ctx))
+        iso_warn("Keras's metrics of sparse labels have no ignore_class: it is omitted, and they count all "
+                 "labels");
+}
 
 void iso_keras_warn_of_functions(iso_model *model)
 {

@@ -19,6 +19,8 @@ typedef struct iso_keras_load_options {
     iso_compile_options *compile;
     bool quiet;       /* no warnings of what is left out */
     bool no_policies; /* layers compute in `precision`, whatever their policies are */
+    /* Adapters, as between iso_lora_begin and iso_lora_end; NULL: those of layers that have a lora_rank. */
+    const iso_lora_options *lora;
 } iso_keras_load_options;
 
 /* Builds the model of a .keras file, or of a config.json (by the name's ending: .json), in a graph seeded by
@@ -59,7 +61,8 @@ ISO_API void iso_keras_unpacked_remove(iso_keras_unpacked *unpacked);
  * beside the file; the chief joins everything. The file gets its name when it is complete; until then an
  * earlier file of this name is unchanged. Ops outside layers become layers that compute the same. ISO_INVALID
  * names the op or layer that Keras does not have; nothing is written then. ISO_IO. Losses and metrics that are
- * functions of the program are omitted, with a warning. Collective. */
+ * functions of the program are omitted, with a warning. A model with adapters is ISO_INVALID until they are merged
+ * (iso_model_merge_adapters). Collective. */
 ISO_API iso_status iso_keras_save(iso_model *model, const char *path);
 /* Checks whether a model, compiled or not, can be saved in such a file: ISO_INVALID as above. Local. */
 ISO_API iso_status iso_keras_save_check(iso_model *model, const char *path);

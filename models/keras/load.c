@@ -111,7 +111,11 @@ iso_status iso_keras_parse(iso_context *ctx, const char *name, const char *text,
     iso_status status;
     iso_graph_set_precision(graph, options->precision ? options->precision : ISO_F32);
     ISO_TRY(parse_text(name, text, bytes, &root));
+    if (options->lora)
+        iso_lora_begin_with(graph, options->lora, sizeof *options->lora);
     ISO_TRY(iso_keras_network_build(&reader, graph, root, &inputs, &outputs));
+    if (options->lora)
+        iso_lora_end(graph);
     ISO_TRY(make_model(graph, &inputs, &outputs, options->model));
     graph = NULL;
     if (options->compile)

@@ -204,6 +204,15 @@ iso_status iso_keras_save_check(iso_model *model, const char *path)
     return status;
 }
 
+/* Keras merges adapters as it saves. Here the weights change only if the program says so. */
+static iso_status check_adapters(iso_model *model, const char *path)
+{
+    return iso_model_adapter_count(model) == 0
+               ? ISO_OK
+               : iso_error(ISO_INVALID, "'%s': the model has adapters: call iso_model_merge_adapters before",
+                           path);
+}
+
 iso_status iso_keras_save(iso_model *model, const char *path)
 {
     ISO_DEFAULT_MODES();
@@ -213,8 +222,10 @@ iso_status iso_keras_save(iso_model *model, const char *path)
     ISO_NEED_AGREED(ctx, path);
     bool chief = iso_is_chief(ctx);
     iso_status status = iso_model_graph(model) ? iso_graph_take_error(iso_model_graph(model)) : ISO_OK;
+    status = status == ISO_OK ? check_adapters(model, path) : status;
     ISO_TRY(iso_agree(ctx, status == ISO_OK ? save_prepare(model, &s) : status));
     iso_keras_warn_of_functions(model);
+    iso_keras_warn_of_settings(model);
     ISO_TRY(iso_agree(ctx, chief ? save_begin(&s) : ISO_OK));
     ISO_TRY(iso_model_save_weights(model, iso_text_get(&s.weights)));
     status = chief ? save_commit(&s) : ISO_OK;

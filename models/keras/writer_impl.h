@@ -40,5 +40,7 @@ bool iso_keras_outputs_have_keys(iso_model *model);
 json_t *iso_keras_compile_config(iso_model *model);
 /* The chief warns if a model is compiled with functions of the program, which are omitted. */
 void iso_keras_warn_of_functions(iso_model *model);
+/* The same for settings of metrics that Keras's do not have. */
+void iso_keras_warn_of_settings(iso_model *model);
 
 #endif

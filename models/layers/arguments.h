@@ -18,6 +18,9 @@ int64_t iso_config_size(const iso_layer_config *config, const char *key, int64_t
 /* `count` of them, or one for all. */
 void iso_config_sizes(const iso_layer_config *config, const char *key, int64_t default_value, int count,
                       int64_t *sizes);
+/* Keras's lora_rank and lora_alpha: the layer that is made in between has adapters if they are there. Returns y. */
+void iso_config_lora_begin(const iso_layer_config *config, iso_tensor *x);
+iso_tensor *iso_config_lora_end(const iso_layer_config *config, iso_tensor *x, iso_tensor *y);
 /* A list of whole numbers, or one; returns their number, at most `capacity`. */
 int iso_config_counts(const iso_layer_config *config, const char *key, int64_t *values, int capacity);
 /* A list of sizes from 1, or one, in which null is ISO_BATCH; of no dimensions if it is missing. */

@@ -148,36 +148,46 @@ static bool check_shapes(const attention *a, const iso_shape *query, const iso_s
 
 /* ---- weights ---- */
 
-/* The kernel or bias of one of the products. */
-static iso_tensor *weight(const attention *a, const char *product, bool bias, const char *layout,
-                          iso_shape shape)
+/* The form of the kernel or bias of one of the products. */
+static iso_weight_form weight_form(const attention *a, const char *what, bool bias, const char *layout)
 {
     const iso_multi_head_attention_options *o = a->options;
-    iso_text what = {0};
-    iso_text_add(&what, "%s/%s", product, bias ? "bias" : "kernel");
-    iso_weight_form form = {.what = iso_layer_text(a->layer, &what),
-                            .initializer = bias ? o->bias_initializer : o->kernel_initializer,
-                            .default_value = bias ? ISO_INIT_ZEROS : ISO_INIT_GLOROT_UNIFORM,
-                            .l1 = bias ? o->bias_l1 : o->kernel_l1,
-                            .l2 = bias ? o->bias_l2 : o->kernel_l2,
-                            .constraint = bias ? o->bias_constraint : o->kernel_constraint,
-                            .layout = layout};
-    iso_tensor *value = iso_layer_weight(a->layer, &form, shape);
-    iso_text_free(&what);
-    return value;
+    return (iso_weight_form){.what = what,
+                             .initializer = bias ? o->bias_initializer : o->kernel_initializer,
+                             .default_value = bias ? ISO_INIT_ZEROS : ISO_INIT_GLOROT_UNIFORM,
+                             .l1 = bias ? o->bias_l1 : o->kernel_l1,
+                             .l2 = bias ? o->bias_l2 : o->kernel_l2,
+                             .constraint = bias ? o->bias_constraint : o->kernel_constraint,
+                             .argument = bias ? "bias" : "kernel",
+                             .layout = layout};
 }
 
-/* The kernel of a product with a matrix [in, out]: these are its fans, as in Keras's EinsumDense, of which Keras
- * makes the products. */
-static iso_tensor *product_kernel(const attention *a, const char *product, const char *layout,
-                                  iso_shape shape, int64_t in, int64_t out)
+/* A product with a kernel [in..., out...], of which the first `inputs` dimensions are summed over, and its bias
+ * [out...]. x: [..., in] -> [..., out], where the kernel's dimensions are merged. The kernel's fans are those of the
+ * matrix, as in Keras's EinsumDense, of which Keras makes the products. */
+static iso_tensor *product(const attention *a, const char *name, const char *layout, int inputs, bool biased,
+                           iso_shape shape, iso_tensor *x)
 {
-    iso_text what = {0};
-    iso_tensor *kernel = weight(a, product, false, layout, shape);
-    iso_text_add(&what, "%s/kernel", product);
-    iso_layer_set_fans(a->layer, iso_layer_text(a->layer, &what), (double)in, (double)out);
-    iso_text_free(&what);
-    return kernel;
+    iso_text kernel_name = {0}, bias_name = {0};
+    int64_t rows = 1, columns = 1;
+    iso_shape out = {.rank = shape.rank - inputs};
+    for (int d = 0; d < shape.rank; d++)
+        *(d < inputs ? &rows : &columns) *= shape.dim[d];
+    for (int d = 0; d < out.rank; d++)
+        out.dim[d] = shape.dim[inputs + d];
+    iso_text_add(&kernel_name, "%s/kernel", name);
+    iso_text_add(&bias_name, "%s/bias", name);
+    const iso_weight_form form = weight_form(a, iso_layer_text(a->layer, &kernel_name), false, layout),
+                          bias = weight_form(a, iso_layer_text(a->layer, &bias_name), true, NULL);
+    iso_tensor *kernel = iso_layer_weight(a->layer, &form, shape);
+    iso_layer_set_fans(a->layer, form.what, (double)rows, (double)columns);
+    iso_tensor *y = iso_matmul(x, iso_reshape_to(kernel, ISO_SHAPE(rows, columns)));
+    if (biased)
+        y = iso_add(y, iso_reshape_to(iso_layer_weight(a->layer, &bias, out), ISO_SHAPE(columns)));
+    y = iso_layer_adapt_product(a->layer, &form, inputs, x, y);
+    iso_text_free(&kernel_name);
+    iso_text_free(&bias_name);
+    return y;
 }
 
 /* x with its attended dimensions merged into one. */
@@ -192,18 +202,14 @@ static iso_tensor *attention_join(const attention *a, iso_tensor *x)
 }
 
 /* x: [lead..., s, d] -> [lead..., s, heads, k] */
-static iso_tensor *project(const attention *a, iso_tensor *x, const char *product, int64_t heads, int64_t k,
+static iso_tensor *project(const attention *a, iso_tensor *x, const char *name, int64_t heads, int64_t k,
                            const char *layout)
 {
     if (!iso_tensor_good(x))
         return x;
     iso_shape shape = *iso_tensor_shape(x);
-    int64_t features = shape.dim[shape.rank - 1], columns = heads * k;
-    iso_tensor *kernel = product_kernel(a, product, layout, ISO_SHAPE(features, heads, k), features, columns);
-    iso_tensor *y = iso_matmul(x, iso_reshape_to(kernel, ISO_SHAPE(features, columns)));
-    if (!a->options->no_bias)
-        y = iso_add(y,
-                    iso_reshape_to(weight(a, product, true, NULL, ISO_SHAPE(heads, k)), ISO_SHAPE(columns)));
+    const iso_shape kernel = ISO_SHAPE(shape.dim[shape.rank - 1], heads, k);
+    iso_tensor *y = product(a, name, layout, 1, !a->options->no_bias, kernel, x);
     shape.dim[shape.rank - 1] = heads;
     shape.dim[shape.rank++] = k;
     return iso_reshape_to(y, shape);
@@ -242,11 +248,8 @@ static iso_tensor *join_heads(const attention *a, iso_tensor *y)
     iso_shape joined = *iso_tensor_shape(y);
     joined.rank--;
     joined.dim[joined.rank - 1] = rows;
-    iso_tensor *weights =
-        product_kernel(a, "attention_output", a->options->output_layout, kernel, rows, columns);
-    y = iso_matmul(iso_reshape_to(y, joined), iso_reshape_to(weights, ISO_SHAPE(rows, columns)));
-    if (!a->options->no_bias && !a->options->no_output_bias)
-        y = iso_add(y, iso_reshape_to(weight(a, "attention_output", true, NULL, out), ISO_SHAPE(columns)));
+    y = product(a, "attention_output", a->options->output_layout, 2,
+                !a->options->no_bias && !a->options->no_output_bias, kernel, iso_reshape_to(y, joined));
     return iso_reshape_to(y, shape);
 }
 

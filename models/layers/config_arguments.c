@@ -56,6 +56,26 @@ int iso_config_counts(const iso_layer_config *config, const char *key, int64_t *
     return count;
 }
 
+/* 0: the layer has no adapters. */
+static int64_t lora_rank(const iso_layer_config *config)
+{
+    return iso_config_count(config, "lora_rank", 0);
+}
+
+void iso_config_lora_begin(const iso_layer_config *config, iso_tensor *x)
+{
+    const double alpha = iso_config_number(config, "lora_alpha", 0);
+    if (lora_rank(config) != 0)
+        iso_lora_begin(iso_tensor_graph(x), .rank = lora_rank(config), .alpha = alpha);
+}
+
+iso_tensor *iso_config_lora_end(const iso_layer_config *config, iso_tensor *x, iso_tensor *y)
+{
+    if (lora_rank(config) != 0)
+        iso_lora_end(iso_tensor_graph(x));
+    return y;
+}
+
 iso_shape iso_config_shape(const iso_layer_config *config, const char *key)
 {
     double size[ISO_MAX_RANK];

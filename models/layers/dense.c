@@ -20,6 +20,7 @@ iso_tensor *iso_dense_with(const iso_dense_options *given, size_t size)
     iso_tensor *kernel = iso_layer_weight(&layer, &kernel_form, ISO_SHAPE(features, options.units));
     iso_tensor *y = iso_matmul(options.x, kernel); /* [batch, ..., units] */
     y = iso_layer_bias(&layer, y, options.no_bias, &bias_form, ISO_SHAPE(options.units));
+    y = iso_layer_adapt_product(&layer, &kernel_form, 1, options.x, y);
     iso_layer_note_integer(&layer, "units", options.units);
     y = iso_layer_activate(&layer, y, options.activation, &options.activation_with);
     return iso_layer_end_weights(&layer, y, options.no_bias, &kernel_form, &bias_form);
@@ -35,7 +36,8 @@ static iso_tensor *dense_build(const iso_layer_config *config, iso_tensor *const
     options.activation = iso_config_activation(config, iso_tensor_graph(x[0]), &options.activation_with);
     ISO_CONFIG_WEIGHT(&options, config, kernel);
     ISO_CONFIG_WEIGHT(&options, config, bias);
-    return iso_dense_with(&options, sizeof options);
+    iso_config_lora_begin(config, x[0]);
+    return iso_config_lora_end(config, x[0], iso_dense_with(&options, sizeof options));
 }
 
 const iso_layer_type iso_layer_dense = {

@@ -6,6 +6,8 @@
 #include "models/layers/layer_impl.h"
 #include "models/layers/list.h"
 
+enum { RANK = '~' }; /* the label of an adapter's rank */
+
 typedef struct equation {
     char x[ISO_MOST_LABELS + 1], kernel[ISO_MOST_LABELS + 1],
         y[ISO_MOST_LABELS + 1]; /* labels of dimensions */
@@ -182,6 +184,39 @@ static void set_fans(const iso_layer *layer, const equation *e, const char *what
     iso_layer_set_fans(layer, what, in, out);
 }
 
+/* Puts the rank's label in the place of the last one. */
+static void shorten(const char *labels, char *with_rank)
+{
+    strcpy(with_rank, labels);
+    with_rank[count_of(labels) - 1] = RANK;
+}
+
+/* As in Keras, the last dimension of kernel and result is that of b: a has the others. */
+static iso_tensor *adapt(const iso_layer *layer, const iso_einsum_dense_options *o, const equation *e,
+                         const iso_weight_form *kernel, iso_tensor *y)
+{
+    const int last = count_of(e->kernel) - 1;
+    iso_labelled x = {.x = o->x}, a = {.x = NULL};
+    char labels[ISO_MOST_LABELS + 1], why[ISO_EINSUM_WHY] = "";
+    const iso_layer_adapter adapter =
+        iso_tensor_good(y) ? iso_layer_adapt(layer, kernel, last) : (iso_layer_adapter){NULL, NULL, 0};
+    if (!adapter.a)
+        return y;
+    if (e->kernel[last] != e->y[count_of(e->y) - 1])
+        return iso_layer_fail(
+            layer,
+            "LoRA needs an equation in which kernel and result end with the same letter; it is "
+            "\"%s\"",
+            o->equation);
+    a.x = adapter.a;
+    strcpy(x.label, e->x);
+    shorten(e->kernel, a.label);
+    shorten(e->y, labels);
+    iso_tensor *low = iso_labelled_product(x, a, labels, NULL, why).x;
+    return *why ? iso_layer_fail(layer, "its equation is \"%s\": %s", o->equation, why)
+                : iso_layer_adapted(y, iso_matmul(low, adapter.b), adapter.scale);
+}
+
 static iso_tensor *compute(iso_layer *layer, const iso_einsum_dense_options *o, const equation *e,
                            const iso_weight_form *kernel_form, const iso_weight_form *bias_form)
 {
@@ -199,7 +234,8 @@ static iso_tensor *compute(iso_layer *layer, const iso_einsum_dense_options *o, 
         return kernel.x;
     set_fans(layer, e, kernel_form->what);
     iso_tensor *y = iso_labelled_product(x, kernel, e->y, bias.x ? &bias : NULL, why).x;
-    return *why ? iso_layer_fail(layer, "its equation is \"%s\": %s", o->equation, why) : y;
+    return *why ? iso_layer_fail(layer, "its equation is \"%s\": %s", o->equation, why)
+                : adapt(layer, o, e, kernel_form, y);
 }
 
 iso_tensor *iso_einsum_dense_with(const iso_einsum_dense_options *given, size_t size)
@@ -238,7 +274,8 @@ static iso_tensor *einsum_dense_build(const iso_layer_config *config, iso_tensor
     options.activation = iso_config_activation(config, iso_tensor_graph(x[0]), &options.activation_with);
     ISO_CONFIG_WEIGHT(&options, config, kernel);
     ISO_CONFIG_WEIGHT(&options, config, bias);
-    return iso_einsum_dense_with(&options, sizeof options);
+    iso_config_lora_begin(config, x[0]);
+    return iso_config_lora_end(config, x[0], iso_einsum_dense_with(&options, sizeof options));
 }
 
 const iso_layer_type iso_layer_einsum_dense = {.keras = "EinsumDense", .build = einsum_dense_build};

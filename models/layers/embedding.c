@@ -2,6 +2,16 @@
 #include "models/layers/list.h"
 #include "models/layers/masks.h"
 
+iso_tensor *iso_layer_look_up(const iso_layer *layer, const iso_weight_form *form, iso_tensor *table,
+                              iso_tensor *x)
+{
+    iso_tensor *y = iso_embedding_op(table, x);
+    const iso_layer_adapter adapter = iso_layer_adapt(layer, form, 1);
+    if (!adapter.a)
+        return y;
+    return iso_layer_adapted(y, iso_matmul(iso_embedding_op(adapter.a, x), adapter.b), adapter.scale);
+}
+
 iso_tensor *iso_embedding_with(const iso_embedding_options *given, size_t size)
 {
     ISO_LAYER_OPTIONS(iso_embedding_options, options, given, size);
@@ -19,7 +29,7 @@ iso_tensor *iso_embedding_with(const iso_embedding_options *given, size_t size)
     iso_layer_note_flag(&layer, "mask_zero", options.mask_zero);
     if (options.mask_zero)
         layer.masks.built = layer.masks.run = iso_mask_of_values(options.x, 0);
-    return iso_layer_end(&layer, iso_embedding_op(table, options.x));
+    return iso_layer_end(&layer, iso_layer_look_up(&layer, &form, table, options.x));
 }
 
 static iso_tensor *embedding_build(const iso_layer_config *config, iso_tensor *const *x, int count)
@@ -31,7 +41,8 @@ static iso_tensor *embedding_build(const iso_layer_config *config, iso_tensor *c
     (void)count;
     ISO_CONFIG_WEIGHT(&options, config, embeddings);
     options.mask_zero = iso_config_flag(config, "mask_zero", false);
-    return iso_embedding_with(&options, sizeof options);
+    iso_config_lora_begin(config, x[0]);
+    return iso_config_lora_end(config, x[0], iso_embedding_with(&options, sizeof options));
 }
 
 const iso_layer_type iso_layer_embedding = {

@@ -285,7 +285,7 @@ iso_variable *iso_layer_variable(const iso_layer *layer, const char *what, iso_s
     return variable;
 }
 
-static iso_variable *find_variable(const iso_layer *layer, const char *what)
+iso_variable *iso_layer_find_variable(const iso_layer *layer, const char *what)
 {
     iso_text path = {0};
     iso_text_add(&path, "%s/%s", layer->name, what);
@@ -296,7 +296,7 @@ static iso_variable *find_variable(const iso_layer *layer, const char *what)
 
 void iso_layer_set_fans(const iso_layer *layer, const char *what, double in, double out)
 {
-    iso_variable *variable = find_variable(layer, what);
+    iso_variable *variable = iso_layer_find_variable(layer, what);
     if (variable)
         iso_variable_set_fans(variable, in, out);
 }
@@ -305,7 +305,7 @@ void iso_layer_set_layout(const iso_layer *layer, const char *what, const char *
 {
     if (!layout)
         return;
-    iso_variable *variable = find_variable(layer, what);
+    iso_variable *variable = iso_layer_find_variable(layer, what);
     if (variable)
         iso_variable_set_layout(variable, layout);
     else
@@ -330,7 +330,7 @@ static void penalize(const iso_layer *layer, const iso_weight_form *form, iso_va
         iso_graph_add_penalty(layer->graph, variable, iso_affine(iso_sum(iso_square(weight)), form->l2, 0));
 }
 
-iso_tensor *iso_layer_weight(const iso_layer *layer, const iso_weight_form *form, iso_shape shape)
+iso_variable *iso_layer_make_weight(const iso_layer *layer, const iso_weight_form *form, iso_shape shape)
 {
     iso_variable *variable =
         iso_layer_variable(layer, form->what, shape, form->initializer, form->default_value, true);
@@ -340,7 +340,12 @@ iso_tensor *iso_layer_weight(const iso_layer *layer, const iso_weight_form *form
     penalize(layer, form, variable);
     if (form->constraint.kind != ISO_CONSTRAINT_NONE && !iso_graph_shares(layer->graph))
         iso_variable_set_constraint(variable, iso_constrain(weight, &form->constraint));
-    return iso_layer_cast(layer, weight);
+    return variable;
+}
+
+iso_tensor *iso_layer_weight(const iso_layer *layer, const iso_weight_form *form, iso_shape shape)
+{
+    return iso_layer_cast(layer, iso_variable_value(iso_layer_make_weight(layer, form, shape)));
 }
 
 iso_tensor *iso_layer_weight_unless(const iso_layer *layer, bool left_out, const iso_weight_form *form,

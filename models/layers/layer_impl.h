@@ -140,6 +140,10 @@ const char *iso_layer_text(const iso_layer *layer, const iso_text *text);
 /* Makes a weight and returns its value, in the type in which the layer computes.
  * Its penalty is added once, and only if it is trained. */
 iso_tensor *iso_layer_weight(const iso_layer *layer, const iso_weight_form *form, iso_shape shape);
+/* The same, and returns the variable. */
+iso_variable *iso_layer_make_weight(const iso_layer *layer, const iso_weight_form *form, iso_shape shape);
+/* The existing variable "<layer>/<what>"; NULL: there is none. */
+iso_variable *iso_layer_find_variable(const iso_layer *layer, const char *what);
 /* NULL if left_out; then a layout for it is an error. */
 iso_tensor *iso_layer_weight_unless(const iso_layer *layer, bool left_out, const iso_weight_form *form,
                                     iso_shape shape);
@@ -149,6 +153,25 @@ iso_tensor *iso_layer_activate(iso_layer *layer, iso_tensor *y, iso_activation_k
 /* y + the weight, or y if left_out. */
 iso_tensor *iso_layer_bias(const iso_layer *layer, iso_tensor *y, bool left_out, const iso_weight_form *form,
                            iso_shape shape);
+/* ---- low-rank adapters, in scopes of iso_lora_begin ---- */
+/* The adapter of a kernel, in the type in which the layer computes; a NULL: it has none. */
+typedef struct iso_layer_adapter {
+    iso_tensor *a, *b; /* [in..., rank], [rank, out...] */
+    double scale;
+} iso_layer_adapter;
+/* Makes the adapter of an existing kernel, of which the first `inputs` dimensions are summed over, if it has one. */
+iso_layer_adapter iso_layer_adapt(const iso_layer *layer, const iso_weight_form *kernel, int inputs);
+/* y + scale * change */
+iso_tensor *iso_layer_adapted(iso_tensor *y, iso_tensor *change, double scale);
+/* y, or with an adapter y + scale * (x a) b. x: [..., in], y: [..., out], where both are products of the kernel's
+ * dimensions */
+iso_tensor *iso_layer_adapt_product(const iso_layer *layer, const iso_weight_form *kernel, int inputs,
+                                    iso_tensor *x, iso_tensor *y);
+
+/* Rows of an existing table by index, [..., columns], with its adapter. */
+iso_tensor *iso_layer_look_up(const iso_layer *layer, const iso_weight_form *form, iso_tensor *table,
+                              iso_tensor *x);
+
 /* Sets the layout of the existing variable "<layer>/<what>"; NULL: none. */
 void iso_layer_set_layout(const iso_layer *layer, const char *what, const char *layout);
 /* The dimensions of x that a list names (negative: from the end), as bits; 0, and an error, if one is the batch,

@@ -12,7 +12,7 @@ static bool reversible_begin(iso_layer *layer, iso_reversible_embedding_options 
 
 /* x: [..., output_dim] */
 static iso_tensor *reversible_logits(const iso_layer *layer, const iso_reversible_embedding_options *options,
-                                     iso_tensor *table)
+                                     const iso_weight_form *form, iso_tensor *table)
 {
     const double cap = options->logit_soft_cap;
     const iso_shape *shape = iso_tensor_shape(options->x);
@@ -21,6 +21,11 @@ static iso_tensor *reversible_logits(const iso_layer *layer, const iso_reversibl
         return iso_layer_fail(layer, "its input in reverse is %s, it must be [batch, ..., %lld]",
                               iso_shape_text(shape, text, sizeof text), (long long)options->output_dim);
     iso_tensor *y = iso_matmul_with(options->x, table, false, true);
+    const iso_layer_adapter adapter = iso_layer_adapt(layer, form, 1);
+    if (adapter.a) {
+        iso_tensor *low = iso_matmul_with(options->x, adapter.b, false, true);
+        y = iso_layer_adapted(y, iso_matmul_with(low, adapter.a, false, true), adapter.scale);
+    }
     return cap == 0 ? y : iso_affine(iso_tanh(iso_affine(y, 1 / cap, 0)), cap, 0);
 }
 
@@ -59,8 +64,8 @@ iso_tensor *iso_reversible_embedding_with(const iso_reversible_embedding_options
     reversible_note(&layer, &options, &form);
     if (options.mask_zero && !options.reverse) /* in Keras the layer sets it as it runs */
         layer.masks.run = iso_mask_of_values(options.x, 0);
-    return iso_layer_end(&layer, options.reverse ? reversible_logits(&layer, &options, table)
-                                                 : iso_embedding_op(table, options.x));
+    return iso_layer_end(&layer, options.reverse ? reversible_logits(&layer, &options, &form, table)
+                                                 : iso_layer_look_up(&layer, &form, table, options.x));
 }
 
 static iso_tensor *reversible_build(const iso_layer_config *config, iso_tensor *const *x, int count)

@@ -41,12 +41,13 @@ typedef struct iso_setting {
     double fallback;          /* the value if nothing is set, which is Keras's default */
     const char *keras;        /* its name in Keras; NULL: the same name */
     const char *const *words; /* of a CHOICE, at their numbers, then NULL */
+    bool not_keras;           /* Keras's class has no such argument */
 } iso_setting;
 
 /* A setting that has the name of its member, and no words. */
 #define ISO_SETTING(type, kind, member, fallback)                                                            \
     {                                                                                                        \
-#member, ISO_SETTING_##kind, offsetof(type, member), fallback, NULL, NULL                            \
+#member, ISO_SETTING_##kind, offsetof(type, member), fallback, NULL, NULL, false                     \
     }
 
 /* The setting of this name in a list; NULL if there is none. */

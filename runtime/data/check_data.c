@@ -20,7 +20,8 @@ typedef struct chunk {
     const iso_dataset_check_options *options;
 } chunk;
 
-static bool is_bad(iso_dtype dtype, const void *element, int64_t below)
+/* below: 0: any; besides: another number that is possible; 0: none */
+static bool is_bad(iso_dtype dtype, const void *element, int64_t below, int besides)
 {
     double value = 0;
     if (dtype == ISO_F32)
@@ -29,7 +30,8 @@ static bool is_bad(iso_dtype dtype, const void *element, int64_t below)
         value = *(const double *)element;
     else
         iso_convert(dtype, element, ISO_F64, &value, 1);
-    return !isfinite(value) || (below && !(value > -1 && value < (double)below));
+    const bool other = besides && value == besides;
+    return !isfinite(value) || (below && !other && !(value > -1 && value < (double)below));
 }
 
 /* Whether the conversion to another type keeps it a number. */
@@ -84,7 +86,8 @@ static iso_status bad_element(const iso_dataset *ds, const chunk *c, int compone
     add_position(&spec->shape[component], i % spec->elements[component], &text);
     iso_element_text(dtype, element, value, sizeof value);
     iso_text_add(&text, ": %s", value);
-    if (!is_bad(dtype, element, below)) /* so the type of the input does not have it */
+    if (!is_bad(dtype, element, below,
+                c->options->besides[component])) /* so the type of the input does not have it */
         iso_text_add(&text, " is not a value of %s", iso_dtype_name(c->options->used_as[component]));
     else if (below)
         iso_text_add(&text, " is not in 0 to %" PRId64 "%s%s%s", below - 1, of ? " (" : "", of ? of : "",
@@ -104,7 +107,8 @@ static iso_status check_chunk(const iso_dataset *ds, const chunk *c)
         const bool any = iso_dtype_is_float(dtype) || c->options->below[k] || converts;
         for (int64_t i = 0; any && i < c->rows * spec->elements[k]; i++) {
             const char *element = (const char *)c->out[k] + (size_t)i * size;
-            if (is_bad(dtype, element, c->options->below[k]) || (converts && !fits(dtype, element, used_as)))
+            if (is_bad(dtype, element, c->options->below[k], c->options->besides[k]) ||
+                (converts && !fits(dtype, element, used_as)))
                 return bad_element(ds, c, k, i);
         }
     }

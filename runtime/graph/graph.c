@@ -76,6 +76,7 @@ void iso_graph_release(iso_graph *graph)
     iso_savepoint_destroy(graph->committed);
     while (graph->sharing)
         iso_share_end(graph);
+    iso_lora_end_all(graph);
     for (int i = 0; i < graph->kept; i++)
         iso_free(graph->keep[i]);
     iso_free(graph->keep);

@@ -222,6 +222,30 @@ ISO_API void iso_freeze_end(iso_graph *graph);
  * alike. */
 ISO_API iso_status iso_graph_set_trainable(iso_graph *graph, const char *name, bool trainable);
 
+typedef struct iso_lora_options {
+    char begin_;
+    int64_t rank; /* of the adapters, positive */
+    double alpha; /* they count alpha / rank; 0: as rank */
+    /* A regular expression, as in keys of layouts: layers with this path, or whose path ends with it after a '/',
+     * have adapters. "query|value" are queries and values of all blocks. NULL: all layers that can. */
+    const char *target;
+    /* Likewise: of all other variables, those of these layers are trained ("classifier"; "": none). NULL: all but the
+     * kernels that have adapters, as in Keras. */
+    const char *trained;
+} iso_lora_options;
+/* Low-rank adaptation (Hu et al. 2021, arXiv 2106.09685), Keras's enable_lora and PEFT's LoraConfig. Until
+ * iso_lora_end, kernels of Dense and EinsumDense, tables of Embedding and ReversibleEmbedding, and the kernels of
+ * queries, keys, values, gates and outputs of attention have adapters where `target` says so: y = x kernel becomes y
+ * = x kernel + alpha / rank (x a) b. The kernel is frozen. Variables, beside "dense/kernel" of [in..., out...]:
+ * "dense/lora_kernel_a", [in..., rank], He uniform; and "dense/lora_kernel_b", [rank, out...], zeros. Of a table
+ * they are lora_embeddings_a [rows, rank] and lora_embeddings_b. As in Keras, those of an EinsumDense have all
+ * dimensions of the kernel but the last in `a`, and the last in `b`. Regularisation of a kernel is that of a and b.
+ * An error of the graph: numbers that are not as said, an expression that is none, a kernel with a constraint, a
+ * target that no layer matches (at iso_lora_end). Nests: the innermost scope counts. */
+ISO_API void iso_lora_begin_with(iso_graph *graph, const iso_lora_options *options, size_t size);
+#define iso_lora_begin(graph, ...) iso_lora_begin_with(graph, ISO_OPTIONS(iso_lora_options, __VA_ARGS__))
+ISO_API void iso_lora_end(iso_graph *graph);
+
 /* ---- updates and gradients ---- */
 /* Sets `variable` to `value` (of the same shape and type) at the end of a step. */
 ISO_API iso_update *iso_assign(iso_variable *variable, iso_tensor *value);

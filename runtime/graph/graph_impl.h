@@ -26,6 +26,8 @@ struct iso_variable {
     const iso_variable
         *state_of; /* the optimizer's state of this variable, or its accumulated gradient; or NULL */
     int without;   /* state_of: the dimension that the state does not have, from 1; 0: it has all */
+    const struct iso_adapter *adapter; /* lora.h; NULL: it has none */
+    bool of_adapter;                   /* it is the a or b of one */
 };
 
 /* One change of state at the end of a step: an assignment, or an optimizer's update. */
@@ -113,11 +115,12 @@ struct iso_graph {
         const char *name; /* NULL: it is not known */
         const iso_tensor *x, *y;
         const void *options;
-    } origin;             /* origin.h */
-    iso_sharing *sharing; /* the innermost open one; NULL: none */
-    int frozen;           /* number of iso_freeze_begin() that are open */
-    int recomputing;      /* number of iso_recompute_begin() that are open */
-    int recomputations;   /* the number of the last one that was not within another */
+    } origin;              /* origin.h */
+    iso_sharing *sharing;  /* the innermost open one; NULL: none */
+    int frozen;            /* number of iso_freeze_begin() that are open */
+    struct iso_lora *lora; /* the innermost open iso_lora_begin(); NULL: none */
+    int recomputing;       /* number of iso_recompute_begin() that are open */
+    int recomputations;    /* the number of the last one that was not within another */
     int kept;
     void **keep; /* everything to free with the graph */
     int n_layers;
@@ -167,6 +170,12 @@ double iso_box_elements(const iso_box *box);
 /* Whether the tensor, or the variable, is one of the graph's now. */
 bool iso_tensor_within(const iso_graph *graph, const iso_tensor *tensor);
 bool iso_variable_within(const iso_graph *graph, const iso_variable *variable);
+
+typedef struct iso_lora iso_lora;
+/* Whether the innermost scope of iso_lora_begin freezes a new variable with this path. */
+bool iso_graph_lora_freezes(iso_graph *graph, const char *path);
+/* Frees the open scopes. */
+void iso_lora_end_all(iso_graph *graph);
 
 /* Adds a pointer to one of the graph's lists; false (and an error in the graph) when out of memory. */
 bool iso_graph_append_item(iso_graph *graph, void *list, int *count, const void *item);

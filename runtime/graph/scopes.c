@@ -74,11 +74,9 @@ void iso_graph_check_scopes(iso_graph *graph)
     const struct {
         bool open;
         const char *name;
-    } scopes[] = {{graph->n_scopes > 0, "iso_name_scope"},
-                  {graph->sharing != NULL, "iso_share"},
-                  {graph->frozen > 0, "iso_freeze"},
-                  {graph->recomputing > 0, "iso_recompute"},
-                  {graph->n_policies > 0, "iso_policy"}};
+    } scopes[] = {{graph->n_scopes > 0, "iso_name_scope"},   {graph->sharing != NULL, "iso_share"},
+                  {graph->frozen > 0, "iso_freeze"},         {graph->lora != NULL, "iso_lora"},
+                  {graph->recomputing > 0, "iso_recompute"}, {graph->n_policies > 0, "iso_policy"}};
     for (size_t i = 0; i < sizeof scopes / sizeof *scopes; i++)
         if (scopes[i].open)
             iso_graph_fail(graph, "a model is made while a scope of %s_begin is open: %s_end is missing",

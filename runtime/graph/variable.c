@@ -88,6 +88,7 @@ iso_variable *iso_variable_create(iso_graph *graph, const char *path, iso_dtype 
     if (graph->status != ISO_OK || !check_variable(graph, path, dtype, &shape) ||
         !check_initializer(graph, path, initializer.kind, &shape))
         return &graph->bad_variable;
+    const bool frozen = graph->frozen > 0 || iso_graph_lora_freezes(graph, path);
     iso_variable *variable = iso_graph_keep(graph, sizeof *variable);
     if (!variable)
         return &graph->bad_variable;
@@ -98,7 +99,7 @@ iso_variable *iso_variable_create(iso_graph *graph, const char *path, iso_dtype 
                                .shape = shape,
                                .initializer = initializer,
                                .trainable = trainable,
-                               .frozen = graph->frozen > 0,
+                               .frozen = frozen,
                                .made_frozen = graph->frozen > 0};
     iso_variable_attrs attrs = {.variable = variable};
     variable->value = iso_op_create(graph, &iso_op_variable, NULL, 0, &attrs);

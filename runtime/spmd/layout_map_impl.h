@@ -3,7 +3,7 @@
 #ifndef ISO_SPMD_LAYOUT_MAP_IMPL_H
 #define ISO_SPMD_LAYOUT_MAP_IMPL_H
 
-#include "runtime/spmd/pattern.h"
+#include "runtime/base/pattern.h"
 #include "runtime/spmd/spmd_impl.h"
 
 /* The prefix of keys and paths of optimizer slots. */

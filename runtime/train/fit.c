@@ -523,6 +523,7 @@ iso_status iso_fit_with(iso_model *model, iso_dataset *data, const iso_fit_optio
     if (status == ISO_OK)
         status = agree_options(&t);
     model->busy++;
+    model->merged = false;
     if (status == ISO_OK)
         status = withdraw_stop(&t, fit_run(&t));
     model->busy--;

@@ -31,6 +31,8 @@ typedef struct iso_loss_type {
     const struct iso_loss_type *logits;
     iso_tensor *(*function)(iso_tensor *y_true, iso_tensor *y_pred);
     iso_tensor *(*build)(const iso_loss_call *call); /* used if `function` is NULL */
+    /* The mask of the targets that count, in the shape of the losses; NULL, also as the result: all count. */
+    iso_tensor *(*mask)(const iso_loss_call *call);
 } iso_loss_type;
 
 /* A metric. Its function returns booleans or floats [batch, ...]; NULL if the graph has an error. The metric

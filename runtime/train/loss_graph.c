@@ -212,14 +212,22 @@ static iso_tensor *loss_values(objectives *all, const objective *o)
     return good ? values : NULL;
 }
 
+/* The mask of the positions that count: by the output, and by the targets. NULL: all count. */
+static iso_tensor *mask_of_loss(const objective *o)
+{
+    iso_tensor *mask = iso_loss_mask(o->options.loss, o->target, o->output, &o->options);
+    return mask && o->mask ? iso_logical_and(o->mask, mask) : mask ? mask : o->mask;
+}
+
 static iso_tensor *build_loss(objectives *all, objective *o)
 {
     iso_tensor *values = loss_values(all, o);
+    iso_tensor *mask = values ? mask_of_loss(o) : NULL;
     if (!values)
         return NULL;
     all->n_losses++;
-    return o->loss = o->mask ? iso_reduce_masked_loss(values, o->weights, o->mask)
-                             : iso_reduce_loss(values, o->weights);
+    return o->loss =
+               mask ? iso_reduce_masked_loss(values, o->weights, mask) : iso_reduce_loss(values, o->weights);
 }
 
 /* The weighted sum of the losses, plus the losses that layers add. */

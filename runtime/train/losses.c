@@ -103,6 +103,24 @@ iso_tensor *iso_loss_values(iso_loss loss, iso_tensor *y_true, iso_tensor *y_pre
     return type->build(&(iso_loss_call){y_true, y_pred, settings, type->logits == type});
 }
 
+iso_tensor *iso_loss_mask(iso_loss loss, iso_tensor *y_true, iso_tensor *y_pred,
+                          const iso_output_options *settings)
+{
+    const iso_loss_type *type = iso_loss_type_of(loss);
+    if (!type || !type->mask)
+        return NULL;
+    return type->mask(&(iso_loss_call){y_true, y_pred, settings, type->logits == type});
+}
+
+iso_tensor *iso_loss_ignore(iso_tensor **labels, int ignore_class)
+{
+    iso_graph *graph = iso_tensor_graph(*labels);
+    iso_tensor *t = iso_cast(*labels, ISO_F64); /* bytes have no -100 */
+    iso_tensor *counts = iso_not_equal(t, iso_number(graph, ISO_F64, iso_option_number(ignore_class, 0)));
+    *labels = iso_where(counts, t, iso_number(graph, ISO_F64, 0));
+    return counts;
+}
+
 void iso_loss_reset_settings(iso_output_options *output)
 {
     for (int i = 1; i < ISO_LOSS_COUNT; i++) {

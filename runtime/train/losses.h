@@ -61,8 +61,11 @@ typedef struct iso_crossentropy_options {
     iso_tensor *y_true, *y_pred;
     bool from_logits;
     double label_smoothing; /* 0; not for sparse labels */
+    int ignore_class;       /* sparse labels of this number do not count; 0: all count; ISO_ZERO: class 0 */
 } iso_crossentropy_options;
-/* y_true: classes as integers or integral floats, [batch, ...] or [batch, ..., 1] */
+/* y_true: classes as integers or integral floats, [batch, ...] or [batch, ..., 1]. With ignore_class, which may be no
+ * class (-100), the loss of a label that does not count is 0; the mean over those that count is iso_sum(losses)
+ * divided by their number, which iso_compile() computes. */
 ISO_API iso_tensor *iso_sparse_crossentropy_with(const iso_crossentropy_options *options, size_t size);
 /* y_true: distributions, as y_pred */
 ISO_API iso_tensor *iso_categorical_crossentropy_with(const iso_crossentropy_options *options, size_t size);
@@ -162,7 +165,8 @@ typedef struct iso_metric_settings {
     double value;            /* of a metric at a value: that of the other one; required */
     int num_classes;         /* of the IoU metrics; required, unless y_pred has a dimension of classes */
     uint64_t target_classes; /* of IoU: bit i is class i, below 53; required, but of BinaryIoU 0: both */
-    int ignore_class;        /* of the IoU metrics: targets that do not count; 0: none; ISO_ZERO: class 0 */
+    int ignore_class; /* of the IoU metrics and of those of sparse labels: targets that do not count; 0: none; ISO_ZERO:
+                         class 0 */
     /* Of IoU and MeanIoU: a last dimension has a number for each class, and the class is that of the largest. */
     bool dense_y_true, dense_y_pred;
     bool sparse_y_pred; /* of OneHotIoU, OneHotMeanIoU: the predictions are classes */

@@ -13,6 +13,13 @@
 #define ISO_LOSS_EPSILON 1e-7 /* keras.config.epsilon() */
 enum { ISO_MAX_THRESHOLDS = 1 << 20, ISO_MAX_IOU_CLASSES = 1 << 16 };
 
+/* The setting ignore_class of metrics of sparse labels, which Keras's do not have. */
+#define ISO_METRIC_IGNORES                                                                                   \
+    {                                                                                                        \
+        "ignore_class", ISO_SETTING_INDEX, offsetof(iso_metric_settings, ignore_class), .fallback = 0,       \
+                                                                                        .not_keras = true    \
+    }
+
 /* Brings targets to the shape and type of the predictions; either may have or lack a last dimension of 1. If
  * they do not fit: false, and an error in the graph that names both shapes. */
 bool iso_loss_match(iso_tensor **y_true, iso_tensor **y_pred, const char *what);
@@ -55,6 +62,12 @@ iso_status iso_class_weights_check(const double *of_classes, int count, int n_ou
 /* The loss of each row, by name; an error in the graph if there is no such loss. */
 iso_tensor *iso_loss_values(iso_loss loss, iso_tensor *y_true, iso_tensor *y_pred,
                             const iso_output_options *settings);
+/* The mask of the targets that count in this loss: those that it does not ignore; NULL: all count. */
+iso_tensor *iso_loss_mask(iso_loss loss, iso_tensor *y_true, iso_tensor *y_pred,
+                          const iso_output_options *settings);
+/* The mask of the labels that are not of the ignored class (as in the options: not 0); *labels gets class 0 in their
+ * place. */
+iso_tensor *iso_loss_ignore(iso_tensor **labels, int ignore_class);
 /* The shape of a row of targets for a row of predictions. */
 iso_shape iso_loss_target_shape(iso_loss loss, const iso_shape *prediction);
 

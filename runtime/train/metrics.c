@@ -227,6 +227,14 @@ static iso_tensor *values_of(const iso_metric_type *type, const iso_metric_optio
     return iso_metric_takes_values(options) ? type->function(options->y_true, options->y_pred) : NULL;
 }
 
+/* Leaves out the targets of the ignored class. */
+static void ignore_targets(const iso_metric_type *type, iso_metric_options *o)
+{
+    bool ignores = type->row.setting && iso_setting_of(type->row.setting, "ignore_class");
+    if (ignores && o->settings.ignore_class && iso_loss_match_labels(&o->y_true, o->y_pred, type->row.name))
+        o->weights = iso_loss_mask_weights(o->weights, iso_loss_ignore(&o->y_true, o->settings.ignore_class));
+}
+
 iso_metric_sums iso_metric_build_with(const iso_metric_options *given, size_t size)
 {
     ISO_DEFAULT_MODES();
@@ -246,6 +254,7 @@ iso_metric_sums iso_metric_build_with(const iso_metric_options *given, size_t si
         type->complete(&options.settings, iso_tensor_shape(options.y_pred));
     if (type->sums)
         return type->sums(&options);
+    ignore_targets(type, &options);
     return iso_metric_sum_values(values_of(type, &options), options.weights);
 }
 

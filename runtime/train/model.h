@@ -79,6 +79,7 @@ typedef struct iso_output_options {
     const char *metric_names[ISO_MAX_METRICS], *weighted_metric_names[ISO_MAX_METRICS];
     iso_metric_settings metric_settings[ISO_MAX_METRICS], weighted_metric_settings[ISO_MAX_METRICS];
     double label_smoothing, huber_delta, loss_alpha, loss_beta, loss_gamma, loss_q;
+    int ignore_class;
     uint64_t loss_axes;
     bool apply_class_balancing;
     iso_dtype target_dtype;
@@ -100,11 +101,14 @@ typedef struct iso_compile_options {
     iso_metric_settings metric_settings[ISO_MAX_METRICS], weighted_metric_settings[ISO_MAX_METRICS];
     /* Settings of the losses of these names; 0: Keras's default. */
     double label_smoothing;
-    double huber_delta;         /* 1 */
-    double loss_alpha;          /* of focal cross-entropy 0.25, of tversky 0.5 */
-    double loss_beta;           /* of tversky: 0.5 */
-    double loss_gamma;          /* of focal cross-entropy: 2 */
-    double loss_q;              /* of the generalized cross-entropy: 0.5 */
+    double huber_delta; /* 1 */
+    double loss_alpha;  /* of focal cross-entropy 0.25, of tversky 0.5 */
+    double loss_beta;   /* of tversky: 0.5 */
+    double loss_gamma;  /* of focal cross-entropy: 2 */
+    double loss_q;      /* of the generalized cross-entropy: 0.5 */
+    /* Of sparse cross-entropy: labels of this number, which may be no class (-100), do not count: the loss is the
+     * mean over the other labels of the global batch, 0 if there are none. 0: all count; ISO_ZERO: class 0. */
+    int ignore_class;
     uint64_t loss_axes;         /* of dice and tversky: bit i is dimension i of the predictions; 0: all */
     bool apply_class_balancing; /* of binary focal cross-entropy */
     /* Data sets have sample weights: after the targets either one component with a weight for each row, for

@@ -29,6 +29,7 @@ typedef struct iso_value_rule {
     DO(loss_beta)                                                                                            \
     DO(loss_gamma)                                                                                           \
     DO(loss_q)                                                                                               \
+    DO(ignore_class)                                                                                         \
     DO(loss_axes)                                                                                            \
     DO(apply_class_balancing)
 
@@ -42,10 +43,11 @@ struct iso_model {
     iso_status status;                                     /* the model's own error, not its graph's */
     /* made by iso_compile */
     bool compiled;
-    iso_savepoint *point;    /* in the graph, before what compiling added; NULL: none */
-    bool trains;             /* the loss depends on a trainable variable */
-    bool evaluation_only;    /* there is no training function (iso_compile_evaluation) */
-    int busy;                /* the number of running iso_fit, iso_evaluate and iso_predict */
+    iso_savepoint *point; /* in the graph, before what compiling added; NULL: none */
+    bool merged;          /* its adapters are merged, and it was not trained since: files do not have them */
+    bool trains;          /* the loss depends on a trainable variable */
+    bool evaluation_only; /* there is no training function (iso_compile_evaluation) */
+    int busy;             /* the number of running iso_fit, iso_evaluate and iso_predict */
     iso_optimizer optimizer; /* rule: the name of its rule; no_decay is not kept */
     iso_output_options objective[ISO_MAX_MODEL_OUTPUTS];
     int n_targets;             /* outputs that have a loss or metrics */

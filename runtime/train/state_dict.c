@@ -10,6 +10,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/saver.h"
 #include "runtime/exec/function/inspect.h"
+#include "runtime/graph/lora.h"
 #include "runtime/graph/optimizers/rule.h"
 #include "runtime/session/session.h"
 #include "runtime/train/keras/weight_paths.h"
@@ -27,6 +28,25 @@ static bool starts_with(const char *text, const char *begin)
     return strncmp(text, begin, strlen(begin)) == 0;
 }
 
+/* Whether a variable of this path is that of an adapter that has been merged. */
+static bool is_merged(const iso_model *model, const char *path)
+{
+    const iso_variable *variable = model->merged ? iso_graph_find_variable(model->graph, path) : NULL;
+    return variable && iso_variable_is_adapter(variable);
+}
+
+static void drop_adapters(const iso_model *model, iso_weight_paths *paths)
+{
+    for (int i = paths->n_tensors - 1; i >= 0; i--) {
+        const iso_saved_tensor *tensor = &paths->tensors[i];
+        char h5_path[ISO_MAX_SLOT_PATH + 32];
+        if (!tensor->path || !is_merged(model, tensor->path))
+            continue;
+        snprintf(h5_path, sizeof h5_path, "%s", tensor->h5_path);
+        iso_weight_paths_drop(paths, h5_path);
+    }
+}
+
 iso_status iso_state_dict_create(iso_model *model, bool weights_only, iso_state_dict **out)
 {
     iso_state_dict *contents = iso_new(sizeof *contents);
@@ -38,8 +58,10 @@ iso_status iso_state_dict_create(iso_model *model, bool weights_only, iso_state_
         iso_state_dict_destroy(contents);
         return status;
     }
-    if (weights_only)
+    if (weights_only || model->merged)
         iso_weight_paths_drop(&contents->paths, "/optimizer/");
+    if (model->merged)
+        drop_adapters(model, &contents->paths);
     *out = contents;
     return ISO_OK;
 }
@@ -140,12 +162,12 @@ static iso_status state_dict_append(iso_state_shards *shards, const iso_state_sh
     return ISO_OK;
 }
 
-/* When saving only weights, removes the optimizer's shards. */
-static void keep_weights(iso_state_shards *shards)
+/* When saving only weights, removes the optimizer's shards, and those of adapters that have been merged. */
+static void keep_weights(const iso_model *model, iso_state_shards *shards)
 {
     int kept = 0;
     for (int i = 0; i < shards->count; i++)
-        if (!iso_path_below_optimizer(shards->shards[i].path))
+        if (!iso_path_below_optimizer(shards->shards[i].path) && !is_merged(model, shards->shards[i].path))
             shards->shards[kept++] = shards->shards[i];
     shards->count = kept;
 }
@@ -155,8 +177,8 @@ static iso_status collect(const iso_state_dict *contents, const iso_training *tr
     iso_state_shards kept = {0};
     iso_status status;
     ISO_TRY(iso_graph_shards(contents->model->graph, &s->shards));
-    if (contents->weights_only)
-        keep_weights(&s->shards);
+    if (contents->weights_only || contents->model->merged)
+        keep_weights(contents->model, &s->shards);
     else if (training)
         ISO_TRY(iso_callbacks_shards(training->callbacks, &kept));
     ISO_TRY(state_dict_reserve(s, &contents->paths, kept.count));
@@ -223,6 +245,24 @@ static iso_status state_dict_check_tensor(const iso_saved_file *file, const iso_
                      iso_shape_text(&tensor->shape, want, sizeof want));
 }
 
+/* Whether a tensor of the file is the adapter of one of the model's variables: ".../lora_kernel_a" of
+ * ".../kernel". */
+static bool is_adapter(const iso_weight_paths *paths, const char *h5_path)
+{
+    static const char below[] = "/isogrid/variables/", lora[] = "lora_";
+    char path[ISO_MAX_SLOT_PATH];
+    const char *name = strrchr(h5_path, '/') + 1;
+    if (!starts_with(h5_path, below) || !starts_with(name, lora))
+        return false;
+    h5_path += strlen(below);
+    snprintf(path, sizeof path, "%.*s%s", (int)(name - h5_path), h5_path, name + strlen(lora));
+    const size_t length = strlen(path);
+    if (length < 2 || path[length - 2] != '_')
+        return false;
+    path[length - 2] = '\0';
+    return iso_weight_paths_of(paths, path) >= 0;
+}
+
 /* A tensor in the file that the model lacks means that the file belongs to another model. Seeds and Isogrid's
  * own data do not count. */
 static iso_status check_all_known(const iso_saved_file *file, const iso_weight_paths *paths)
@@ -231,6 +271,12 @@ static iso_status check_all_known(const iso_saved_file *file, const iso_weight_p
         const char *h5_path = iso_saved_file_tensor(file, i)->h5_path;
         bool counts = !starts_with(h5_path, "/isogrid/") && !starts_with(h5_path, "/optimizer/") &&
                       !strstr(h5_path, "/seed_generator/");
+        if (is_adapter(paths, h5_path) && iso_weight_paths_find(paths, h5_path) < 0)
+            return iso_error(
+                ISO_INVALID,
+                "%s holds the adapter %s, which the model does not have: it needs those with which the "
+                "file was written (--lora)",
+                file_name(file), h5_path);
         if (counts && iso_weight_paths_find(paths, h5_path) < 0)
             return iso_error(ISO_INVALID, "%s holds %s, which the model does not have", file_name(file),
                              h5_path);
@@ -310,19 +356,23 @@ static void warn_of_ignored(iso_context *ctx, const iso_saved_file *file, const 
                      : "");
 }
 
-/* State that Keras does not have may be missing from Keras's own files. */
-static bool may_lack(const iso_saved_file *file, const iso_saved_tensor *tensor)
+/* State that Keras does not have may be missing from Keras's own files, and adapters from those of a model that is
+ * yet to be adapted. */
+static bool may_lack(const iso_model *model, const iso_saved_file *file, const iso_saved_tensor *tensor)
 {
-    return starts_with(tensor->h5_path, "/isogrid/") && !iso_saved_file_committed(file, NULL) &&
+    const iso_variable *variable = tensor->path ? iso_graph_find_variable(model->graph, tensor->path) : NULL;
+    const bool adapter = variable && iso_variable_is_adapter(variable);
+    return starts_with(tensor->h5_path, "/isogrid/") && (adapter || !iso_saved_file_committed(file, NULL)) &&
            iso_saved_file_at(file, tensor->h5_path) < 0;
 }
 
-static iso_status check_file(const iso_saved_file *file, const iso_weight_paths *paths, bool optimizer)
+static iso_status check_file(const iso_model *model, const iso_saved_file *file,
+                             const iso_weight_paths *paths, bool optimizer)
 {
     iso_status status = ISO_OK;
     for (int i = 0; i < paths->n_tensors; i++)
         if (paths->tensors[i].path && (optimizer || !iso_path_below_optimizer(paths->tensors[i].path)) &&
-            !may_lack(file, &paths->tensors[i]))
+            !may_lack(model, file, &paths->tensors[i]))
             ISO_TRY(state_dict_check_tensor(file, &paths->tensors[i]));
     ISO_TRY(check_all_known(file, paths));
 done:
@@ -373,7 +423,7 @@ static iso_status read_shards(iso_model *model, iso_saved_file *file, const iso_
         if (!(iso_path_below_optimizer(shard->path) ? optimizer : weights))
             continue;
         const iso_saved_tensor *tensor = tensor_of(paths, shard->path);
-        if (tensor && !may_lack(file, tensor))
+        if (tensor && !may_lack(model, file, tensor))
             status = iso_saved_file_read_shard(file, iso_saved_file_at(file, tensor->h5_path), shard);
     }
     iso_state_shards_free(&shards);
@@ -408,7 +458,7 @@ iso_status iso_model_read_tensors(iso_model *model, iso_saved_file *file, iso_op
         status = iso_error(ISO_INVALID, "%s has no state of the optimizer '%s'", file_name(file),
                            model->optimizer.rule);
     if (status == ISO_OK)
-        status = check_file(file, &paths, there);
+        status = check_file(model, file, &paths, there);
     if (status == ISO_OK && there)
         status = check_numbers(file, &paths);
     ISO_TRY(iso_agree(ctx, status));

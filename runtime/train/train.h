@@ -6,6 +6,7 @@
 #include "runtime/train/callbacks.h"
 #include "runtime/train/checkpoints.h"
 #include "runtime/train/follow.h"
+#include "runtime/train/lora.h"
 #include "runtime/train/losses.h"
 #include "runtime/train/model.h"
 #include "runtime/train/progress.h"

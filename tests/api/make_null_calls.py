@@ -69,6 +69,8 @@ POINTERS = {
     "iso_builtin_model **": "&f->builtin",
     "iso_builtin_settings *": "&f->settings",
     "iso_pretrained *": "&f->pretrained",
+    "iso_pretrained_adapter *": "&f->adapter",
+    "iso_lora_options *": "&f->lora",
     "iso_callback *": "NULL",
     "iso_history *": "f->history",
     "iso_logs *": "&f->logs",
@@ -139,7 +141,7 @@ SPECIAL = {
     ("iso_optimizer_find", "name"): '"sgd"', ("iso_loss_find", "name"): '"mse"', ("iso_metric_find", "name"): '"mse"',
     ("iso_builtin_model_find", "name"): '"mlp"', ("iso_text_scaled", "unit"): '"B"',
     ("iso_function_suggest", "graph"): "f->graph", ("iso_function_plan", "rows"): "6",
-    ("iso_builtin_model_create", "shape"): "ISO_SHAPE(28, 28, 1)", ("iso_model_create", "y"): "f->y",
+    ("iso_builtin_model_create", "shape"): "ISO_SHAPE(28, 28, 1)", ("iso_builtin_model_create_adapted", "shape"): "ISO_SHAPE(28, 28, 1)", ("iso_model_create", "y"): "f->y",
 }
 # Parameters that may be NULL, as the headers say; the call is made and must not crash.
 MAY_BE_NULL = {
@@ -160,14 +162,15 @@ MAY_BE_NULL = {
     ("iso_graph_add_penalty", "variable"), ("iso_by_mode_unless_frozen", "variable"),
     ("iso_layer_norm_op", "gamma"), ("iso_rms_norm_op", "gamma"), ("iso_layer_norm_op", "beta"), ("iso_batch_norm_op", "gamma"),
     ("iso_batch_norm_op", "beta"), ("iso_reduce_loss", "weights"),
-    ("iso_builtin_model_create", "settings"), ("iso_graph_set_name", "name"), ("iso_graph_set_restore", "restore"), ("iso_graph_set_restore", "user"), ("iso_layout_print", "layout"), ("iso_history_file", "path"), ("iso_free", "memory"), ("iso_error", "format"), ("iso_error_text", "text"),
+    ("iso_builtin_model_create", "settings"), ("iso_builtin_model_create_adapted", "settings"), ("iso_builtin_model_create_adapted", "lora"),
+    ("iso_pretrained_save_adapter", "base"), ("iso_graph_set_name", "name"), ("iso_graph_set_restore", "restore"), ("iso_graph_set_restore", "user"), ("iso_layout_print", "layout"), ("iso_history_file", "path"), ("iso_free", "memory"), ("iso_error", "format"), ("iso_error_text", "text"),
     ("iso_error_prefix", "format"), ("iso_no_memory", "format"),
 }
 # Contexts: NULL is a program of one rank.
 ONE_RANK = re.compile(
     r"iso_(stop_requested|stopped|rank|ranks|host_ranks|hosts|is_host_leader|host_of_rank|threads|verbose|seed|role|is_chief|communicator|option|dataset_\w+"
     r"|broadcast|broadcast_from|broadcast_in_hosts|gather_all|all_reduce"
-    r"|saved_file_open|checkpoint_find|checkpoint_newest|checkpoint_resolve|checkpoint_open|keras_load_with|pretrained_read|pretrained_has_weights|model_restore_or_create|progress_create_with|builtin_model_create)$")
+    r"|saved_file_open|checkpoint_find|checkpoint_newest|checkpoint_resolve|checkpoint_open|keras_load_with|pretrained_read|pretrained_has_weights|model_restore_or_create|progress_create_with|builtin_model_create|builtin_model_create_adapted)$")
 # Getters of layouts: of NULL they tell nothing.
 EMPTY = re.compile(r"iso_layout_(rank|mesh|axes|axis|parts|placement|dimension_of|is_\w+|equal)$")
 FREES = re.compile(r"iso_\w*(destroy|free|close|unpacked_remove)$")

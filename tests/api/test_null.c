@@ -76,6 +76,8 @@ typedef struct fixture {
     const iso_builtin_model *builtin;
     iso_builtin_settings settings;
     iso_pretrained pretrained;
+    iso_pretrained_adapter adapter;
+    iso_lora_options lora;
     iso_layer_record layer;
     iso_attribute attribute;
     iso_layer_row rows[1];

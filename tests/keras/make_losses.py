@@ -158,6 +158,13 @@ def crossentropy(file):
             for tail, sw in (("", None), ("_weighted", w)):
                 loss_case(file, f"crossentropy/smoothing_{end}{tail}", one_hot,
                           p, sw, from_logits=from_logits, label_smoothing=0.1)
+            void = np.where(weights(f"void/rank{rank}", shape) < 0.9, -100, labels).astype(np.int32)
+            for tail, sw in (("", None), ("_weighted", w)):
+                loss_case(file, f"sparse_crossentropy/ignoring_{end}{tail}", void, p, sw, from_logits=from_logits,
+                          ignore_class=-100)
+            loss_case(file, f"sparse_crossentropy/ignoring_0_{end}", labels, p, from_logits=from_logits, ignore_class=0)
+            loss_case(file, f"sparse_crossentropy/ignoring_all_{end}", np.full(shape, 255, np.int32), p,
+                      from_logits=from_logits, ignore_class=255)
     special(file)
 
 

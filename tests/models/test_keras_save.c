@@ -226,11 +226,17 @@ static double changed(const iso_setting *s)
     }
 }
 
+/* Targets are one-hot; and Keras's files cannot hold what its classes do not have. */
+static bool stays(const iso_setting *s)
+{
+    return s->not_keras || (strcmp(s->name, "sparse_y_pred") == 0 && s->kind == ISO_SETTING_FLAG);
+}
+
 /* The settings of a row, no one at its default. */
 static void change_settings(const iso_descriptor *row, void *values)
 {
     for (const iso_setting *s = row->setting; s && s->name; s++)
-        if (strcmp(s->name, "sparse_y_pred") != 0 || s->kind != ISO_SETTING_FLAG) /* targets are one-hot */
+        if (!stays(s))
             iso_setting_set(s, values, strcmp(s->name, "top_k") == 0 ? 3 : changed(s));
 }
 

@@ -50,7 +50,7 @@ static iso_output_options settings_of(const char *name)
     const iso_setting *s = iso_loss_type_of(loss_of_case(name))->row.setting;
     for (; s && s->name; s++) {
         double value = oracle_number(file, name, iso_setting_keras(s), 0);
-        bool zero = value == 0 && s->kind == ISO_SETTING_REAL;
+        bool zero = value == 0 && (s->kind == ISO_SETTING_REAL || s->kind == ISO_SETTING_INDEX);
         if (zero)
             value = oracle_number(file, name, iso_setting_keras(s), 1) == 0 ? ISO_ZERO : 0;
         iso_setting_set(s, &options, value);
@@ -62,6 +62,13 @@ static iso_tensor *loss_of(const char *name, iso_tensor *t, iso_tensor *p)
 {
     const iso_output_options settings = settings_of(name);
     return iso_loss_values(loss_of_case(name), t, p, &settings);
+}
+
+static iso_tensor *mean_of(const char *name, iso_tensor *t, iso_tensor *p, iso_tensor *w, iso_tensor *values)
+{
+    const iso_output_options settings = settings_of(name);
+    iso_tensor *mask = iso_loss_mask(loss_of_case(name), t, p, &settings);
+    return mask ? iso_reduce_masked_loss(values, w, mask) : iso_reduce_loss(values, w);
 }
 
 static void compare(const char *name, const char *dataset, const double *values, double tolerance)
@@ -81,7 +88,7 @@ static void check_case(const char *name, iso_dtype precision, double tolerance)
     iso_graph_set_precision(graph, precision);
     iso_tensor *t = add_input(graph, &batch, name, "y_true"), *p = add_input(graph, &batch, name, "y_pred");
     iso_tensor *w = add_input(graph, &batch, name, "sample_weight"), *gradient = NULL;
-    iso_tensor *values = loss_of(name, t, p), *loss = iso_reduce_loss(values, w);
+    iso_tensor *values = loss_of(name, t, p), *loss = mean_of(name, t, p, w, values);
     iso_gradients(loss, &p, 1, &gradient);
     check_ok(iso_graph_error(graph));
     ck_assert_msg(gradient, "%s: no gradient", name);

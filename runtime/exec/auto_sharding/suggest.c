@@ -10,12 +10,12 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/list.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/pattern.h"
 #include "runtime/base/table.h"
 #include "runtime/base/thread_modes.h"
 #include "runtime/exec/function/dry_run.h"
 #include "runtime/exec/function/function_impl.h"
 #include "runtime/graph/paths.h"
-#include "runtime/spmd/pattern.h"
 
 enum {
     MOST_ITEMS = 64,

@@ -10,6 +10,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
 #include "runtime/graph/layer.h"
+#include "runtime/graph/lora.h"
 #include "runtime/graph/optimizers/rule.h"
 #include "runtime/graph/pending.h"
 #include "runtime/train/keras/topology.h"
@@ -230,11 +231,13 @@ static iso_status add_variables(finder *f, const char *base, const iso_layer_rec
             const inner_layer *inner = inner_of(layer, path);
             if (iso_variable_made_trainable(variable) != (trainable == 1))
                 continue;
+            if (iso_variable_trained(variable))
+                f->trainables[f->n_trainables++] = f->own[i];
+            if (iso_variable_is_adapter(variable)) /* Keras's files have none: add_others finds a place */
+                continue;
             ISO_TRY(inner ? add_inner(f->out, base, inner, first_group, h5_path)
                           : form(h5_path, "%s/vars/%d", base, number++));
             ISO_TRY(add_variable(f, h5_path, f->own[i]));
-            if (iso_variable_trained(variable))
-                f->trainables[f->n_trainables++] = f->own[i];
         }
 done:
     return status;

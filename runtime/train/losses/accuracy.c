@@ -42,10 +42,12 @@ static iso_metric accuracy_choose(iso_loss loss, const iso_shape *prediction)
 
 const iso_metric_type iso_metric_accuracy = {
     .row.name = "accuracy", .keras_name = "acc", .title = "accuracy", .choose = accuracy_choose};
-const iso_metric_type iso_metric_sparse_accuracy = {.row.name = "sparse_accuracy",
-                                                    .row.keras = "SparseCategoricalAccuracy",
-                                                    .keras_name = "sparse_categorical_accuracy",
-                                                    .build = sparse};
+static const iso_setting ignored[] = {ISO_METRIC_IGNORES, {0}};
+
+const iso_metric_type iso_metric_sparse_accuracy = {
+    .row = {"sparse_accuracy", "SparseCategoricalAccuracy", ignored},
+    .keras_name = "sparse_categorical_accuracy",
+    .build = sparse};
 const iso_metric_type iso_metric_categorical_accuracy = {.row.name = "categorical_accuracy",
                                                          .row.keras = "CategoricalAccuracy",
                                                          .keras_name = "categorical_accuracy",

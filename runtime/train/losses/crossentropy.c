@@ -25,6 +25,14 @@ static bool check_no_smoothing(iso_tensor *y_pred, double smoothing)
     return smoothing == 0;
 }
 
+static bool check_no_ignored(iso_tensor *y_pred, int ignore_class)
+{
+    if (ignore_class != 0)
+        iso_graph_fail(iso_tensor_graph(y_pred), "ignore_class is %d: only sparse cross-entropy has it",
+                       (int)iso_option_number(ignore_class, 0));
+    return ignore_class == 0;
+}
+
 iso_tensor *iso_loss_smooth(iso_tensor *t, double smoothing, double parts)
 {
     return smoothing > 0 ? iso_affine(t, 1 - smoothing, smoothing / parts) : t;
@@ -49,6 +57,15 @@ iso_tensor *iso_loss_of_fractions(iso_tensor *t, iso_tensor *p)
     iso_tensor *t = options.y_true, *p = options.y_pred;                                                     \
     ISO_NEED_TENSORS_AS("y_true, y_pred", t, p)
 
+static iso_tensor *of_labels(iso_tensor *t, iso_tensor *p, bool from_logits)
+{
+    if (from_logits)
+        return iso_sparse_crossentropy_op(t, p);
+    /* The op computes log(sum(p)) - log(p[label]), and reports labels outside the classes. */
+    p = iso_loss_normalise(p);
+    return iso_subtract(iso_sparse_crossentropy_op(t, iso_log(p)), iso_log(iso_loss_sum(p)));
+}
+
 iso_tensor *iso_sparse_crossentropy_with(const iso_crossentropy_options *given, size_t size)
 {
     ISO_DEFAULT_MODES();
@@ -56,11 +73,9 @@ iso_tensor *iso_sparse_crossentropy_with(const iso_crossentropy_options *given, 
     if (!iso_loss_match_labels(&t, p, "sparse cross-entropy") ||
         !check_no_smoothing(p, options.label_smoothing))
         return iso_loss_bad(p);
-    if (options.from_logits)
-        return iso_sparse_crossentropy_op(t, p);
-    /* The op computes log(sum(p)) - log(p[label]), and reports labels outside the classes. */
-    p = iso_loss_normalise(p);
-    return iso_subtract(iso_sparse_crossentropy_op(t, iso_log(p)), iso_log(iso_loss_sum(p)));
+    iso_tensor *counts = options.ignore_class ? iso_loss_ignore(&t, options.ignore_class) : NULL;
+    iso_tensor *loss = of_labels(t, p, options.from_logits);
+    return counts ? iso_where(counts, loss, iso_metric_number(loss, 0)) : loss;
 }
 
 iso_tensor *iso_categorical_crossentropy_with(const iso_crossentropy_options *given, size_t size)
@@ -68,7 +83,8 @@ iso_tensor *iso_categorical_crossentropy_with(const iso_crossentropy_options *gi
     ISO_DEFAULT_MODES();
     OPTIONS();
     double smoothing = options.label_smoothing;
-    if (!iso_loss_match(&t, &p, "cross-entropy") || !iso_loss_check_smoothing(p, smoothing))
+    if (!iso_loss_match(&t, &p, "cross-entropy") || !iso_loss_check_smoothing(p, smoothing) ||
+        !check_no_ignored(p, options.ignore_class))
         return iso_loss_bad(p);
     const iso_shape *shape = iso_tensor_shape(p);
     t = iso_loss_smooth(t, smoothing, (double)shape->dim[shape->rank - 1]);
@@ -82,7 +98,8 @@ iso_tensor *iso_binary_crossentropy_with(const iso_crossentropy_options *given, 
     ISO_DEFAULT_MODES();
     OPTIONS();
     double smoothing = options.label_smoothing;
-    if (!iso_loss_match(&t, &p, "binary cross-entropy") || !iso_loss_check_smoothing(p, smoothing))
+    if (!iso_loss_match(&t, &p, "binary cross-entropy") || !iso_loss_check_smoothing(p, smoothing) ||
+        !check_no_ignored(p, options.ignore_class))
         return iso_loss_bad(p);
     t = iso_loss_smooth(t, smoothing, 2);
     return iso_loss_mean(options.from_logits ? mix(t, iso_softplus(iso_negate(p)), iso_softplus(p))
@@ -92,9 +109,21 @@ iso_tensor *iso_binary_crossentropy_with(const iso_crossentropy_options *given, 
 static const iso_setting smoothing[] = {
     {"label_smoothing", ISO_SETTING_REAL, offsetof(iso_output_options, label_smoothing), .fallback = 0}, {0}};
 
+static const iso_setting ignored[] = {
+    {"ignore_class", ISO_SETTING_INDEX, offsetof(iso_output_options, ignore_class), .fallback = 0}, {0}};
+
 static iso_tensor *sparse(const iso_loss_call *c)
 {
-    return iso_sparse_crossentropy(c->y_true, c->y_pred, c->from_logits, c->settings->label_smoothing);
+    return iso_sparse_crossentropy(c->y_true, c->y_pred, c->from_logits, c->settings->label_smoothing,
+                                   c->settings->ignore_class);
+}
+
+static iso_tensor *sparse_mask(const iso_loss_call *c)
+{
+    iso_tensor *t = c->y_true;
+    if (!c->settings->ignore_class || !iso_loss_match_labels(&t, c->y_pred, "sparse cross-entropy"))
+        return NULL;
+    return iso_loss_ignore(&t, c->settings->ignore_class);
 }
 
 static iso_tensor *categorical(const iso_loss_call *c)
@@ -109,8 +138,9 @@ static iso_tensor *binary(const iso_loss_call *c)
 
 /* Each Keras class has two rows: for probabilities and for logits. */
 #define SPARSE                                                                                               \
-    .row.keras = "SparseCategoricalCrossentropy", .saved = "sparse_categorical_crossentropy",                \
-    .logits = &iso_loss_sparse_crossentropy_logits, .build = sparse
+    .row.keras = "SparseCategoricalCrossentropy", .row.setting = ignored,                                    \
+    .saved = "sparse_categorical_crossentropy", .logits = &iso_loss_sparse_crossentropy_logits,              \
+    .build = sparse, .mask = sparse_mask
 const iso_loss_type iso_loss_sparse_crossentropy = {.row.name = "sparse_crossentropy", SPARSE};
 const iso_loss_type iso_loss_sparse_crossentropy_logits = {
     .row.name = "sparse_crossentropy_logits", .alias = "sparse_categorical_crossentropy_logits", SPARSE};
@@ -136,7 +166,7 @@ const iso_loss_type iso_loss_binary_crossentropy_logits = {
     {                                                                                                        \
         "from_logits", ISO_SETTING_FLAG, offsetof(iso_metric_settings, from_logits), .fallback = 0           \
     }
-static const iso_setting of_sparse[] = {FROM_LOGITS, {0}};
+static const iso_setting of_sparse[] = {FROM_LOGITS, ISO_METRIC_IGNORES, {0}};
 static const iso_setting of_others[] = {
     FROM_LOGITS,
     {"label_smoothing", ISO_SETTING_REAL, offsetof(iso_metric_settings, label_smoothing), .fallback = 0},

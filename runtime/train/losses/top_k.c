@@ -1,8 +1,12 @@
 /* The fraction of rows whose true class is among the k most likely. */
 #include "runtime/train/losses_impl.h"
 
-static const iso_setting top[] = {{"k", ISO_SETTING_INT, offsetof(iso_metric_settings, top_k), .fallback = 5},
-                                  {0}};
+#define TOP                                                                                                  \
+    {                                                                                                        \
+        "k", ISO_SETTING_INT, offsetof(iso_metric_settings, top_k), .fallback = 5                            \
+    }
+static const iso_setting top[] = {TOP, {0}};
+static const iso_setting of_sparse[] = {TOP, ISO_METRIC_IGNORES, {0}};
 
 /* Whether fewer than k predictions are larger than the label's. y_pred: [batch, ..., classes], labels:
  * [batch, ...] */
@@ -33,7 +37,7 @@ static iso_tensor *categorical(const iso_metric_options *o)
 }
 
 const iso_metric_type iso_metric_sparse_top_k = {
-    .row = {"sparse_top_k", "SparseTopKCategoricalAccuracy", top},
+    .row = {"sparse_top_k", "SparseTopKCategoricalAccuracy", of_sparse},
     .keras_name = "sparse_top_k_categorical_accuracy",
     .build = sparse};
 const iso_metric_type iso_metric_top_k = {.row = {"top_k", "TopKCategoricalAccuracy", top},

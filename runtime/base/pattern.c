@@ -1,7 +1,7 @@
 /* Python's regular expressions, run by PCRE2. The two agree on all that paths need. What only PCRE2 has is
  * refused, so that a key means the same in both; what both have but write differently is translated. */
 #define PCRE2_CODE_UNIT_WIDTH 8
-#include "runtime/spmd/pattern.h"
+#include "runtime/base/pattern.h"
 
 #include <ctype.h>
 #include <pcre2.h>

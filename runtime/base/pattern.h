@@ -1,7 +1,7 @@
-/* The regular expressions of layout keys: those of Python's `re` (as in Keras's LayoutMap), matched
- * against whole paths. */
-#ifndef ISO_SPMD_PATTERN_H
-#define ISO_SPMD_PATTERN_H
+/* Regular expressions for paths of tensors, such as keys of layouts: those of Python's `re` (as in Keras's
+ * LayoutMap), matched against whole paths. */
+#ifndef ISO_BASE_PATTERN_H
+#define ISO_BASE_PATTERN_H
 
 #include <stdbool.h>
 
