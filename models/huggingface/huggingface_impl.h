@@ -68,7 +68,13 @@ typedef struct iso_hf_architecture {
     const char *lacks; /* for messages: what it has not; NULL: it has all */
 } iso_hf_architecture;
 
-/* Those of encoders.c, in the order of iso_hf_architectures. */
+/* Those of gpt2.c, decoders.c, mixtures.c and gemma.c, in the order of iso_hf_architectures. */
+extern const iso_hf_architecture iso_hf_gpt2, iso_hf_llama, iso_hf_mistral, iso_hf_qwen2, iso_hf_qwen3,
+    iso_hf_phi3, iso_hf_mixtral, iso_hf_qwen3_moe, iso_hf_gemma, iso_hf_gemma3;
+#define ISO_HF_DECODERS                                                                                      \
+    &iso_hf_gpt2, &iso_hf_llama, &iso_hf_mistral, &iso_hf_qwen2, &iso_hf_qwen3, &iso_hf_phi3,                \
+        &iso_hf_mixtral, &iso_hf_qwen3_moe, &iso_hf_gemma, &iso_hf_gemma3
+/* Those of encoders.c, likewise. */
 extern const iso_hf_architecture iso_hf_bert, iso_hf_roberta, iso_hf_xlm_roberta, iso_hf_distilbert,
     iso_hf_vit;
 #define ISO_HF_ENCODERS &iso_hf_bert, &iso_hf_roberta, &iso_hf_xlm_roberta, &iso_hf_distilbert, &iso_hf_vit
@@ -107,10 +113,11 @@ iso_status iso_hf_refuse(const char *file, const char *key, const json_t *value,
  * they are as many, otherwise those of transformers. ISO_INVALID: iso_hf_refuse. */
 iso_status iso_hf_read_labels(const char *file, const json_t *config, int *count);
 void iso_hf_write_labels(int64_t count, json_t *config);
-/* A number that a key has; false: it has another value. A key that is missing or null has the fallback. */
+/* A number that a key has; false: it has another value, such as null, which transformers takes of few keys. A key
+ * that is missing has the fallback. */
 bool iso_hf_number(const json_t *config, const char *key, double fallback, double *number);
 
-/* A count from 1 to ISO_BUILTIN_MOST, and a number above 0. A key that is missing or null has the fallback.
+/* A count from 1 to ISO_BUILTIN_MOST, and a number above 0. A key that is missing has the fallback.
  * ISO_INVALID: iso_hf_refuse. */
 iso_status iso_hf_count(const char *file, const json_t *config, const char *key, int64_t fallback,
                         int64_t *count);
@@ -122,6 +129,10 @@ iso_status iso_hf_positive(const char *file, const json_t *config, const char *k
 /* The keys of rotary positions, to settings of llama, whose `context` is max_position_embeddings, and back.
  * ISO_INVALID: iso_hf_refuse. */
 iso_status iso_hf_read_rotary(const char *file, const json_t *config, iso_llama_options *o);
+/* The same with one kind of positions for blocks with a window and another for those without; o->wavelength and
+ * o->local_wavelength have the values of files that lack them. */
+iso_status iso_hf_read_two_rotaries(const char *file, const json_t *config, iso_llama_options *o);
+void iso_hf_write_two_rotaries(const iso_llama_options *o, double local_wavelength, json_t *config);
 void iso_hf_write_rotary(const iso_llama_options *o, json_t *config);
 /* Whether these keys can say what the settings do. */
 bool iso_hf_has_rotary(const iso_llama_options *o);
