@@ -73,7 +73,7 @@ static iso_tensor *add_branch(const iso_llama_options *o, iso_tensor *x, iso_ten
     return iso_add(x, o->post_norm ? llama_norm(o, h, name) : h);
 }
 
-bool iso_llama_has_window(const iso_llama_options *o, int64_t number)
+static bool has_window(const iso_llama_options *o, int64_t number)
 {
     const bool full =
         number < o->full_layers || (o->full_every > 0 && number % o->full_every == o->full_every - 1);
@@ -92,7 +92,7 @@ static iso_tensor *llama_attention(const iso_llama_options *o, int64_t number, i
 {
     const iso_rotary_stretch stretch = {o->rope_factor, o->rope_low, o->rope_high, (double)o->rope_context,
                                         o->rope_yarn};
-    const bool window = iso_llama_has_window(o, number), local = window && o->local_wavelength != 0;
+    const bool window = has_window(o, number), local = window && o->local_wavelength != 0;
     iso_tensor *h = pre_norm(o, x, "attention_norm");
     h = iso_grouped_query_attention(
         h, h, o->head_dim, o->heads, o->kv_heads, .causal = true, .no_bias = !o->qkv_bias,

@@ -8,7 +8,4 @@
 /* The options that have defaults. */
 extern const iso_setting iso_llama_settings[];
 
-/* Whether a block attends to a window; the options have their defaults. */
-bool iso_llama_has_window(const iso_llama_options *o, int64_t number);
-
 #endif

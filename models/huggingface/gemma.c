@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "models/huggingface/decoders_impl.h"
-#include "models/llama_impl.h"
 
 static const iso_hf_tensor gemma_tensors[] = {
     ATTENTION_TENSORS, PRE_NORM_TENSORS, PERCEPTRON_TENSORS, LAST_TENSORS, {0}};
@@ -104,7 +103,8 @@ static bool gemma_has(const iso_builtin_settings *settings)
 
 static const char *type_of_block(const iso_llama_options *o, int64_t number)
 {
-    return iso_llama_has_window(o, number) ? "sliding_attention" : "full_attention";
+    const bool full = o->window == 0 || (o->full_every > 0 && number % o->full_every == o->full_every - 1);
+    return full ? "full_attention" : "sliding_attention";
 }
 
 /* Whether layer_types are those of the settings. */
