@@ -104,6 +104,9 @@ bool iso_hf_is_ignored(const iso_hf_architecture *architecture, const char *name
 
 /* Makes a network from the text of a config.json, which messages call `name`. Local. */
 iso_status iso_hf_config_parse(const char *name, const char *text, size_t bytes, iso_pretrained *net);
+/* Whether a model of these settings, of a built-in one of this name, is the network of a folder's config.json, if it
+ * has one of a network that can be this one. ISO_INVALID names the key and both values. Local. */
+iso_status iso_hf_check_config(const char *folder, const char *builtin, const iso_builtin_settings *settings);
 /* The keys of a model's config.json, added to those of `config`. dtype: the name of the type of its weights. */
 void iso_hf_config_write(const iso_hf_architecture *architecture, const iso_builtin_settings *settings,
                          const char *dtype, json_t *config);
@@ -147,6 +150,8 @@ char *iso_hf_new_name(const char *name, char text[ISO_HF_NAME]);
 /* Removes a folder's index, if it has one, and adds the paths of the files that it named to `paths`, each with a
  * newline. Local. */
 iso_status iso_hf_remove_index(const char *folder, iso_text *paths);
+/* Whether a folder has a file of this name. Local. */
+bool iso_hf_is_there(const char *folder, const char *name);
 /* The text of a file of at most `most` bytes; iso_free. Local. */
 iso_status iso_hf_read_text(const char *path, size_t most, char **text, size_t *bytes);
 

@@ -759,6 +759,49 @@ static void check_no_weights(iso_gpt_options options, const char *path, const ch
     iso_model_destroy(model);
 }
 
+static void check_other_settings(iso_llama_options options, const char *message)
+{
+    const iso_builtin_model *llama;
+    const iso_builtin_settings given = {.llama = options};
+    check_ok(iso_builtin_model_find("llama", &llama));
+    iso_model *model = iso_builtin_model_create(ctx, llama, ISO_SHAPE(8), VOCABULARY, ISO_F32, &given);
+    if (message)
+        check_refused(iso_pretrained_load_weights(model, "tests/huggingface/qwen3"), message);
+    else
+        check_ok(iso_pretrained_load_weights(model, "tests/huggingface/qwen3"));
+    check_ok(iso_pretrained_load_weights(model, "tests/huggingface/qwen3/model.safetensors"));
+    iso_model_destroy(model);
+}
+
+/* Weights of the same shapes in another network than the one of config.json. */
+START_TEST(settings_that_config_json_contradicts)
+{
+    const iso_llama_options fits = {.layers = 2,
+                                    .heads = 3,
+                                    .kv_heads = 1,
+                                    .width = 12,
+                                    .hidden = 20,
+                                    .context = 8,
+                                    .wavelength = 100,
+                                    .rope_linear = 3,
+                                    .head_dim = 6,
+                                    .qkv_bias = true,
+                                    .output_bias = true,
+                                    .qk_norm = true};
+    iso_llama_options smooth = fits, fast = fits, narrow = fits, scaled = fits;
+    check_other_settings(fits, NULL);
+    smooth.epsilon = 1e-3;
+    check_other_settings(smooth, "qwen3/config.json': by its rms_norm_eps, epsilon is 1e-05; the model has "
+                                 "epsilon=0.001");
+    fast.wavelength = 10000;
+    check_other_settings(fast, "by its rope_theta, wavelength is 100; the model has wavelength=10000");
+    narrow.window = 4;
+    check_other_settings(narrow, "by its sliding_window, window is 0; the model has window=4");
+    scaled.rope_linear = 1;
+    check_other_settings(scaled, "by its rope_scaling, rope_linear is 3; the model has rope_linear=1");
+}
+END_TEST
+
 START_TEST(weights_that_do_not_fit)
 {
     const iso_gpt_options fits = {.layers = 2, .heads = 3, .width = 12, .context = CONTEXT};
@@ -836,7 +879,8 @@ int main(int argc, char **argv)
                               types_and_files_of_weights, normalisations_multiply_by_one_at_first,
                               what_cannot_be_saved, what_a_config_cannot_have, what_a_config_may_have,
                               null_in_a_config, windows_of_some_layers, layers_and_positions_of_gemma,
-                              rotary_positions_of_a_config, weights_that_do_not_fit, a_model_of_another_kind);
+                              rotary_positions_of_a_config, settings_that_config_json_contradicts,
+                              weights_that_do_not_fit, a_model_of_another_kind);
     int end = iso_finish(ctx, ISO_OK);
     return code ? code : end;
 }

@@ -841,6 +841,7 @@ START_TEST(settings_that_are_left_out)
     static const char *const optimizers[] = {
         OBJECT("ScheduleFreeAdamW", "\"learning_rate\": 0.1"),
         OBJECT("Muon", "\"exclude_layers\": [\"output\"]"),
+        OBJECT("Muon", "\"rms_rate\": 0.0"),
         OBJECT("Adam", "\"novelty\": 3"),
         OBJECT("Adam", "\"learning_rate\": -1"),
         OBJECT("Adam", "\"learning_rate\": " OBJECT("MyDecay", "\"decay_steps\": 4")),
@@ -855,6 +856,7 @@ START_TEST(settings_that_are_left_out)
             iso_compile_with(model, &compiled, sizeof compiled),
             i == 0   ? "'ScheduleFreeAdamW of the model's file'"
             : i == 1 ? "'Muon of the model's file (exclude_layers is [\"output\"]; supported: an empty list"
+            : i == 2 ? "'Muon of the model's file (rms_rate is 0.0; supported: null or a number that is not 0"
                      : "'Adam of the model's file (");
         iso_text_free(&text);
         done();
