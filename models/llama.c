@@ -47,6 +47,7 @@ const iso_setting iso_llama_settings[] = {ISO_SETTING(iso_llama_options, COUNT, 
                                           ISO_SETTING(iso_llama_options, FLAG, no_pre_norm, 0),
                                           ISO_SETTING(iso_llama_options, COUNT, full_every, 0),
                                           ISO_SETTING(iso_llama_options, REAL, local_wavelength, 0),
+                                          ISO_SETTING(iso_llama_options, REAL, attention_cap, 0),
                                           ISO_SETTING(iso_llama_options, REAL, logit_cap, 0),
                                           ISO_SETTING(iso_llama_options, FLAG, qk_norm_whole, 0),
                                           ISO_SETTING(iso_llama_options, FLAG, recompute, 0),
@@ -99,7 +100,7 @@ static iso_tensor *llama_attention(const iso_llama_options *o, int64_t number, i
         .no_output_bias = !o->output_bias, .qk_norm = o->qk_norm, .qk_norm_epsilon = epsilon_of(o),
         .qk_norm_zero_centered = o->qk_norm && o->zero_centered, .qk_norm_whole = o->qk_norm_whole,
         .sliding_window = window ? o->window : 0, .score_scale = o->attention_scale,
-        .rope_max_wavelength = local ? o->local_wavelength : o->wavelength,
+        .score_cap = o->attention_cap, .rope_max_wavelength = local ? o->local_wavelength : o->wavelength,
         .rope_scaling_factor = local ? 1 : o->rope_linear,
         .rope_attention_factor = local ? 1 : attention_factor(o),
         .rope_stretch = local ? (iso_rotary_stretch){0} : stretch,
@@ -227,6 +228,7 @@ static bool llama_scales_fit(const iso_llama_options *o)
     return iso_graph_error(graph) == ISO_OK && scale_fits(o, "embedding_scale", o->embedding_scale, false) &&
            scale_fits(o, "attention_scale", o->attention_scale, true) &&
            scale_fits(o, "local_wavelength", o->local_wavelength, true) &&
+           scale_fits(o, "attention_cap", o->attention_cap, true) &&
            scale_fits(o, "logit_cap", o->logit_cap, true);
 }
 

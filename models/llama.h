@@ -63,6 +63,8 @@ typedef struct iso_llama_options {
     /* wavelength of the blocks with a window, whose positions are neither stretched nor divided, as in Gemma 3;
      * 0: all blocks have the same positions */
     double local_wavelength;
+    double
+        attention_cap; /* scores become attention_cap tanh(score / attention_cap), as in Gemma 2; 0: they do not */
     double logit_cap;   /* logits become logit_cap tanh(logits / logit_cap); 0: they do not */
     bool qk_norm_whole; /* false; with qk_norm: over all heads of a position, as in OLMo 2 */
 } iso_llama_options;

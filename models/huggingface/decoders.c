@@ -91,7 +91,7 @@ bool iso_hf_is_plain_mixture(const iso_llama_options *o)
     const bool scaled = o->embedding_scale != 1 || o->attention_scale != 0;
     const bool windows = o->window != 0 && (o->full_every != 0 || o->local_wavelength != 0);
     return !o->zero_centered && !o->gelu_tanh && !o->post_norm && !scaled && !windows && !o->qk_norm_whole &&
-           o->logit_cap == 0;
+           o->attention_cap == 0 && o->logit_cap == 0;
 }
 
 bool iso_hf_is_plain(const iso_llama_options *o)

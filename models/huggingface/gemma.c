@@ -1,4 +1,4 @@
-/* Gemma 1, and the texts' part of Gemma 3: normalisations by 1 + weight, embeddings times the root of the width, and
+/* Gemma 1 and 2, and the texts' part of Gemma 3: normalisations by 1 + weight, embeddings times the root of the width, and
  * gelu by tanh. */
 #include <math.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 
 static const iso_hf_tensor gemma_tensors[] = {
     ATTENTION_TENSORS, PRE_NORM_TENSORS, PERCEPTRON_TENSORS, LAST_TENSORS, {0}};
-static const iso_hf_tensor gemma3_tensors[] = {
+static const iso_hf_tensor gemma2_tensors[] = {
     ATTENTION_TENSORS,
     VECTOR("block_#/attention_norm/scale", "model.layers.#.input_layernorm.weight"),
     VECTOR("block_#/attention_post_norm/scale", "model.layers.#.post_attention_layernorm.weight"),
@@ -18,13 +18,21 @@ static const iso_hf_tensor gemma3_tensors[] = {
     {0}};
 
 /* As in transformers. */
-enum { QUERY_SCALAR = 256, PATTERN_3 = 6, GLOBAL_WAVELENGTH = 1000000, LOCAL_WAVELENGTH = 10000 };
+enum {
+    QUERY_SCALAR = 256,
+    PATTERN_2 = 2,
+    PATTERN_3 = 6,
+    GLOBAL_WAVELENGTH = 1000000,
+    LOCAL_WAVELENGTH = 10000
+};
 
 #define GEMMA_KEYS(hidden, context)                                                                          \
     DECODER_KEYS("intermediate_size", hidden, 1e-6, 1),                                                      \
         SETTING("max_position_embeddings", COUNT, "context", context, false),                                \
         SETTING("attention_bias", FLAG, "qkv_bias", 0, false)
 static const iso_hf_key gemma_keys[] = {GEMMA_KEYS(24576, 8192), {0}};
+static const iso_hf_key gemma2_keys[] = {
+    GEMMA_KEYS(9216, 8192), FIXED("hidden_activation", "\"gelu_pytorch_tanh\""), {0}};
 static const iso_hf_key gemma3_keys[] = {GEMMA_KEYS(9216, 131072),
                                          FIXED("hidden_activation", "\"gelu_pytorch_tanh\""),
                                          FIXED("attn_logit_softcapping", "null"),
@@ -96,10 +104,10 @@ static bool gemma_has(const iso_builtin_settings *settings)
 {
     const iso_llama_options *o = &settings->llama;
     return is_gemma(o) && o->window == 0 && !o->post_norm && !o->qk_norm && o->attention_scale == 0 &&
-           o->logit_cap == 0;
+           o->attention_cap == 0 && o->logit_cap == 0;
 }
 
-/* ---- Gemma 3: blocks with a window, but for every n-th one ---- */
+/* ---- Gemma 2 and 3: blocks with a window, but for every n-th one ---- */
 
 static const char *type_of_block(const iso_llama_options *o, int64_t number)
 {
@@ -184,19 +192,41 @@ static json_t *cap_of(double cap)
     return cap == 0 ? json_null() : json_real(cap);
 }
 
+static iso_status gemma2_read_all(const char *file, const json_t *config, int64_t pattern,
+                                  iso_llama_options *o)
+{
+    iso_status status;
+    o->post_norm = true;
+    ISO_TRY(iso_hf_check_width(file, config, o));
+    ISO_TRY(read_all(file, config, 4, o));
+    ISO_TRY(read_types(file, config, pattern, o));
+    ISO_TRY(read_scale(file, config, o));
+done:
+    return status;
+}
+
+static iso_status gemma2_read(const char *file, const json_t *config, iso_builtin_settings *settings)
+{
+    iso_llama_options *o = &settings->llama;
+    iso_status status;
+    ISO_TRY(gemma2_read_all(file, config, PATTERN_2, o));
+    ISO_TRY(read_cap(file, config, "attn_logit_softcapping", 50, &o->attention_cap));
+    ISO_TRY(read_cap(file, config, "final_logit_softcapping", 30, &o->logit_cap));
+    ISO_TRY(iso_hf_read_rotary(file, config, o));
+done:
+    return status;
+}
+
 static iso_status gemma3_read(const char *file, const json_t *config, iso_builtin_settings *settings)
 {
     iso_llama_options *o = &settings->llama;
     int64_t pattern = PATTERN_3;
     iso_status status;
-    o->post_norm = o->qk_norm = true;
+    o->qk_norm = true;
     o->wavelength = GLOBAL_WAVELENGTH;
     o->local_wavelength = LOCAL_WAVELENGTH;
-    ISO_TRY(iso_hf_check_width(file, config, o));
-    ISO_TRY(read_all(file, config, 4, o));
     ISO_TRY(iso_hf_count(file, config, "sliding_window_pattern", PATTERN_3, &pattern));
-    ISO_TRY(read_types(file, config, pattern, o));
-    ISO_TRY(read_scale(file, config, o));
+    ISO_TRY(gemma2_read_all(file, config, pattern, o));
     ISO_TRY(read_cap(file, config, "final_logit_softcapping", 0, &o->logit_cap));
     ISO_TRY(iso_hf_read_two_rotaries(file, config, o));
 done:
@@ -213,18 +243,37 @@ static void write_types(const iso_llama_options *o, json_t *config)
         json_object_set_new(config, "sliding_window", json_integer((json_int_t)o->window));
 }
 
-static void gemma3_write(const iso_builtin_settings *settings, json_t *config)
+static void gemma2_write(const iso_builtin_settings *settings, json_t *config)
 {
     const iso_llama_options *o = &settings->llama;
     iso_hf_write_llama(settings, config);
     write_types(o, config);
     json_object_set_new(config, "query_pre_attn_scalar", json_integer((json_int_t)query_scalar(o)));
+    json_object_set_new(config, "attn_logit_softcapping", cap_of(o->attention_cap));
     json_object_set_new(config, "final_logit_softcapping", cap_of(o->logit_cap));
+}
+
+static void gemma3_write(const iso_builtin_settings *settings, json_t *config)
+{
+    const iso_llama_options *o = &settings->llama;
+    gemma2_write(settings, config);
     json_object_del(config, "sliding_window_pattern"); /* layer_types say it */
     iso_hf_write_two_rotaries(o, o->local_wavelength ? o->local_wavelength : o->wavelength, config);
 }
 
-/* Without a scale of its own, blocks with a window have the same positions as the others. */
+static bool is_gemma2(const iso_llama_options *o)
+{
+    return is_gemma(o) && o->post_norm && has_scalar(o) && (o->window == 0 || o->full_layers == 0) &&
+           o->width % o->heads == 0;
+}
+
+static bool gemma2_has(const iso_builtin_settings *settings)
+{
+    const iso_llama_options *o = &settings->llama;
+    return is_gemma2(o) && !o->qk_norm && (o->window == 0 || o->local_wavelength == 0);
+}
+
+/* Without a wavelength of their own, blocks with a window have the same positions as the others. */
 static bool has_two_rotaries(const iso_llama_options *o)
 {
     return o->window == 0 || o->local_wavelength != 0 || (o->rope_factor == 0 && o->rope_linear == 1);
@@ -233,8 +282,7 @@ static bool has_two_rotaries(const iso_llama_options *o)
 static bool gemma3_has(const iso_builtin_settings *settings)
 {
     const iso_llama_options *o = &settings->llama;
-    return is_gemma(o) && o->post_norm && o->qk_norm && has_scalar(o) && has_two_rotaries(o) &&
-           (o->window == 0 || o->full_layers == 0) && o->width % o->heads == 0;
+    return is_gemma2(o) && o->qk_norm && o->attention_cap == 0 && has_two_rotaries(o);
 }
 
 /* ---- all ---- */
@@ -242,6 +290,9 @@ static bool gemma3_has(const iso_builtin_settings *settings)
 const iso_hf_architecture iso_hf_gemma = {LLAMA_LIKE("gemma", "GemmaForCausalLM", gemma_tensors),
                                           .keys = gemma_keys, .read = gemma_read, .write = gemma_write,
                                           .has = gemma_has};
-const iso_hf_architecture iso_hf_gemma3 = {LLAMA_LIKE("gemma3_text", "Gemma3ForCausalLM", gemma3_tensors),
+const iso_hf_architecture iso_hf_gemma2 = {LLAMA_LIKE("gemma2", "Gemma2ForCausalLM", gemma2_tensors),
+                                           .keys = gemma2_keys, .read = gemma2_read, .write = gemma2_write,
+                                           .has = gemma2_has};
+const iso_hf_architecture iso_hf_gemma3 = {LLAMA_LIKE("gemma3_text", "Gemma3ForCausalLM", gemma2_tensors),
                                            .keys = gemma3_keys, .read = gemma3_read, .write = gemma3_write,
                                            .has = gemma3_has};

@@ -70,10 +70,10 @@ typedef struct iso_hf_architecture {
 
 /* Those of gpt2.c, decoders.c, mixtures.c and gemma.c, in the order of iso_hf_architectures. */
 extern const iso_hf_architecture iso_hf_gpt2, iso_hf_llama, iso_hf_mistral, iso_hf_qwen2, iso_hf_qwen3,
-    iso_hf_phi3, iso_hf_mixtral, iso_hf_qwen3_moe, iso_hf_gemma, iso_hf_gemma3;
+    iso_hf_phi3, iso_hf_mixtral, iso_hf_qwen3_moe, iso_hf_gemma, iso_hf_gemma2, iso_hf_gemma3;
 #define ISO_HF_DECODERS                                                                                      \
     &iso_hf_gpt2, &iso_hf_llama, &iso_hf_mistral, &iso_hf_qwen2, &iso_hf_qwen3, &iso_hf_phi3,                \
-        &iso_hf_mixtral, &iso_hf_qwen3_moe, &iso_hf_gemma, &iso_hf_gemma3
+        &iso_hf_mixtral, &iso_hf_qwen3_moe, &iso_hf_gemma, &iso_hf_gemma2, &iso_hf_gemma3
 /* Those of encoders.c, likewise. */
 extern const iso_hf_architecture iso_hf_bert, iso_hf_roberta, iso_hf_xlm_roberta, iso_hf_distilbert,
     iso_hf_vit;

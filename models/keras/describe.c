@@ -376,6 +376,7 @@ static iso_status check_options(const char *layer, const char *type, const json_
                 {"qk_norm_epsilon", "qk_norm"},
                 {"use_output_bias", "no_output_bias"},
                 {"score_scale", "score_scale"},
+                {"score_cap", "score_cap"},
                 {"zero_centered", "zero_centered"}};
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
         if (json_object_get(config, ours[i].noted))

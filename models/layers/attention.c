@@ -114,6 +114,8 @@ static bool check_numbers(const attention *a)
                        o->qk_norm_whole ? "qk_norm_whole" : "qk_norm_zero_centered");
     else if (!is_factor(score_scale(a)))
         iso_layer_fail(a->layer, "score_scale is %g, it must be positive", score_scale(a));
+    else if (o->score_cap != 0 && !is_factor(o->score_cap))
+        iso_layer_fail(a->layer, "score_cap is %g, it must be positive (0: none)", o->score_cap);
     else if (o->output_shape.rank < 0)
         iso_layer_fail(a->layer, "output_shape has %d dimensions", o->output_shape.rank);
     else
@@ -347,6 +349,7 @@ static iso_tensor *attend(const attention *a, iso_tensor *query, iso_tensor *key
     const double factor = attention_factor(a);
     iso_attention_form form = {.scale = factor * factor * score_scale(a),
                                .masked = MASKED,
+                               .cap = o->score_cap,
                                .causal = o->causal,
                                .window = o->sliding_window,
                                .zero_masked = o->dropout != 0}; /* as in Keras */
@@ -482,6 +485,8 @@ static void note_extensions(iso_layer *layer, const attention *a)
         iso_layer_note_flag(layer, "use_output_bias", false);
     if (o->score_scale != 0)
         iso_layer_note_real(layer, "score_scale", o->score_scale);
+    if (o->score_cap != 0)
+        iso_layer_note_real(layer, "score_cap", o->score_cap);
 }
 
 /* Their order is part of a model's hash in checkpoints. */
@@ -666,7 +671,8 @@ iso_tensor *iso_grouped_query_attention_with(const iso_grouped_query_attention_o
                                                       .bias_constraint = o.bias_constraint,
                                                       .score_scale = o.score_scale,
                                                       .qk_norm_zero_centered = o.qk_norm_zero_centered,
-                                                      .qk_norm_whole = o.qk_norm_whole};
+                                                      .qk_norm_whole = o.qk_norm_whole,
+                                                      .score_cap = o.score_cap};
     return build_layer(&grouped, &options, o.num_key_value_heads);
 }
 

@@ -66,6 +66,9 @@ LATER = {
         query_pre_attn_scalar=10, attention_bias=True, final_logit_softcapping=2.0, tie_word_embeddings=False,
         rope_parameters={"sliding_attention": {"rope_type": "default", "rope_theta": 20.0},
                          "full_attention": {"rope_type": "linear", "rope_theta": 1000.0, "factor": 2.0}})), torch.float32, "9KB"),
+    "gemma2": (lambda: transformers.Gemma2ForCausalLM(transformers.Gemma2Config(**{
+        **GEMMA, "num_hidden_layers": 3}, sliding_window=5, query_pre_attn_scalar=14, attn_logit_softcapping=1.5, final_logit_softcapping=3.0,
+        rope_parameters={"rope_type": "default", "rope_theta": 50.0})), torch.float32, "1GB"),
 }
 
 

@@ -41,6 +41,7 @@ static const struct network {
     {"tests/huggingface/mixtral", "models/layouts/llama-expert.json"},
     {"tests/huggingface/qwen3-moe", "models/layouts/llama-expert-tensor.json"},
     {"tests/huggingface/gemma", "models/layouts/llama-tensor.json"},
+    {"tests/huggingface/gemma2", "models/layouts/llama-tensor.json"},
     {"tests/huggingface/gemma3", "models/layouts/llama-tensor.json"},
 };
 enum { NETWORKS = sizeof networks / sizeof *networks };
@@ -454,6 +455,7 @@ static const char gpt_config[] = "tests/huggingface/gpt2/config.json",
                   qwen2_config[] = "tests/huggingface/qwen2/config.json",
                   qwen3_config[] = "tests/huggingface/qwen3/config.json",
                   gemma_config[] = "tests/huggingface/gemma/config.json",
+                  gemma2_config[] = "tests/huggingface/gemma2/config.json",
                   gemma3_config[] = "tests/huggingface/gemma3/config.json";
 
 /* The text of a config.json with one text replaced by another, parsed. */
@@ -563,6 +565,9 @@ START_TEST(what_a_config_cannot_have)
         {gemma_config, "\"use_bidirectional_attention\": null", "\"use_bidirectional_attention\": true",
          "use_bidirectional_attention is true; only false is supported"},
         {gemma_config, "\"num_key_value_heads\": 1,", "", "num_key_value_heads is null; it must divide"},
+        {gemma2_config, "\"attn_logit_softcapping\": 1.5", "\"attn_logit_softcapping\": -1",
+         "attn_logit_softcapping is -1; it must be a positive number"},
+        {gemma2_config, "gelu_pytorch_tanh", "silu", "hidden_activation is \"silu\"; only"},
         {gemma3_config, "gelu_pytorch_tanh", "gelu", "hidden_activation is \"gelu\"; only"},
         {gemma3_config, "\"attn_logit_softcapping\": null", "\"attn_logit_softcapping\": 50",
          "attn_logit_softcapping is 50; only null is supported"},
@@ -702,6 +707,10 @@ START_TEST(layers_and_positions_of_gemma)
     ck_assert(o->gelu_tanh && o->zero_centered && o->tied && !o->post_norm && o->attention_scale == 0);
     check_ok(parse_altered(gemma_config, "\"tie_word_embeddings\": true,", "", &net));
     ck_assert(o->tied);
+    check_ok(parse_altered(gemma2_config, "\"layer_types\": [", "\"x\": [", &net));
+    ck_assert(o->full_every == 2 && o->window == 5 && o->attention_cap == 1.5 && o->logit_cap == 3);
+    check_ok(parse_altered(gemma2_config, "\"attn_logit_softcapping\": 1.5,", "", &net));
+    ck_assert(o->attention_cap == 50 && !o->qk_norm && o->local_wavelength == 0);
     check_ok(parse_altered(gemma3_config, "\"layer_types\": [",
                            "\"sliding_window_pattern\": 3, \"layer_types\": null, \"x\": [", &net));
     ck_assert(o->full_every == 3 && o->window == 5 && o->post_norm && o->qk_norm);

@@ -773,6 +773,9 @@ START_TEST(errors_name_the_layer)
     query = iso_input(graph, "q", ISO_F32, ISO_SHAPE(4, 6));
     iso_multi_head_attention(query, query, 2, 4, .score_scale = -1);
     check_refused("multi_head_attention", "score_scale is -1, it must be positive");
+    query = iso_input(graph, "q", ISO_F32, ISO_SHAPE(4, 6));
+    iso_multi_head_attention(query, query, 2, 4, .score_cap = -2);
+    check_refused("multi_head_attention", "score_cap is -2, it must be positive (0: none)");
     query = iso_input(graph, "q", ISO_F32, ISO_SHAPE(2, 4, 6));
     iso_multi_head_attention(query, query, 2, 4, .rope_max_wavelength = 100);
     check_refused("multi_head_attention", "rope_max_wavelength needs a query of 3 dimensions");
