@@ -50,6 +50,9 @@ const iso_setting iso_llama_settings[] = {ISO_SETTING(iso_llama_options, COUNT, 
                                           ISO_SETTING(iso_llama_options, REAL, attention_cap, 0),
                                           ISO_SETTING(iso_llama_options, REAL, logit_cap, 0),
                                           ISO_SETTING(iso_llama_options, FLAG, qk_norm_whole, 0),
+                                          ISO_SETTING(iso_llama_options, REAL, residual_scale, 1),
+                                          ISO_SETTING(iso_llama_options, REAL, logit_divisor, 1),
+                                          ISO_SETTING(iso_llama_options, COUNT, shared_hidden, 0),
                                           ISO_SETTING(iso_llama_options, FLAG, recompute, 0),
                                           {0}};
 
@@ -71,7 +74,8 @@ static iso_tensor *pre_norm(const iso_llama_options *o, iso_tensor *x, const cha
 /* x + h. name: of the normalisation of h */
 static iso_tensor *add_branch(const iso_llama_options *o, iso_tensor *x, iso_tensor *h, const char *name)
 {
-    return iso_add(x, o->post_norm ? llama_norm(o, h, name) : h);
+    h = o->post_norm ? llama_norm(o, h, name) : h;
+    return iso_add(x, o->residual_scale == 1 ? h : iso_affine(h, o->residual_scale, 0));
 }
 
 static bool has_window(const iso_llama_options *o, int64_t number)
@@ -118,10 +122,34 @@ static void add_to(iso_tensor **sum, iso_tensor *x)
     *sum = *sum ? iso_add(*sum, x) : x;
 }
 
+/* h: [batch, t, width] -> down(activation(gate) * up) */
+static iso_tensor *gated_perceptron(const iso_llama_options *o, iso_tensor *h, int64_t hidden)
+{
+    const iso_initializer initializer = iso_transformer_normal(0.02);
+    iso_tensor *gate = iso_dense(h, hidden, .activation = o->gelu_tanh ? ISO_GELU_TANH : ISO_SILU,
+                                 .no_bias = true, .kernel_initializer = initializer, .name = "gate");
+    iso_tensor *up = iso_dense(h, hidden, .no_bias = true, .kernel_initializer = initializer, .name = "up");
+    return iso_dense(iso_multiply(gate, up), o->width, .no_bias = true,
+                     .kernel_initializer = iso_transformer_normal(0.02 / sqrt(2.0 * (double)o->layers)),
+                     .name = "down");
+}
+
+/* What all tokens take, by a share of each. */
+static iso_tensor *shared_expert(const iso_llama_options *o, iso_tensor *h)
+{
+    iso_graph *graph = iso_tensor_graph(h);
+    iso_name_scope_begin(graph, "shared");
+    iso_tensor *y = gated_perceptron(o, h, o->shared_hidden);
+    iso_tensor *share = iso_dense(h, 1, .activation = ISO_SIGMOID, .no_bias = true,
+                                  .kernel_initializer = iso_transformer_normal(0.02), .name = "share");
+    return iso_name_scope_end(graph, iso_multiply(y, share));
+}
+
 static iso_tensor *llama_experts(const iso_llama_options *o, iso_tensor *h, balance *sums)
 {
     const iso_initializer initializer = iso_transformer_normal(0.02);
     balance own = {0};
+    iso_tensor *shared = o->shared_hidden > 0 ? shared_expert(o, h) : NULL;
     h = iso_mixture_of_experts(
         h, o->experts, o->experts_per_token, o->hidden, .no_norm = o->raw_shares,
         .activation = o->gelu_tanh ? ISO_EXPERTS_GELU_TANH : ISO_EXPERTS_SILU,
@@ -133,7 +161,7 @@ static iso_tensor *llama_experts(const iso_llama_options *o, iso_tensor *h, bala
         add_to(&sums->chosen, own.chosen);
         add_to(&sums->probability, own.probability);
     }
-    return h;
+    return shared ? iso_add(h, shared) : h;
 }
 
 static void llama_balance(const iso_llama_options *o, const balance *sums)
@@ -148,16 +176,7 @@ static void llama_balance(const iso_llama_options *o, const balance *sums)
 static iso_tensor *llama_perceptron(const iso_llama_options *o, iso_tensor *x, balance *sums)
 {
     iso_tensor *h = pre_norm(o, x, "norm");
-    if (o->experts > 0)
-        return add_branch(o, x, llama_experts(o, h, sums), "post_norm");
-    iso_tensor *gate =
-        iso_dense(h, o->hidden, .activation = o->gelu_tanh ? ISO_GELU_TANH : ISO_SILU, .no_bias = true,
-                  .kernel_initializer = iso_transformer_normal(0.02), .name = "gate");
-    iso_tensor *up = iso_dense(h, o->hidden, .no_bias = true,
-                               .kernel_initializer = iso_transformer_normal(0.02), .name = "up");
-    h = iso_dense(iso_multiply(gate, up), o->width, .no_bias = true,
-                  .kernel_initializer = iso_transformer_normal(0.02 / sqrt(2.0 * (double)o->layers)),
-                  .name = "down");
+    h = o->experts > 0 ? llama_experts(o, h, sums) : gated_perceptron(o, h, o->hidden);
     return add_branch(o, x, h, "post_norm");
 }
 
@@ -200,11 +219,16 @@ static bool llama_experts_fit(const iso_llama_options *o)
                        (long long)o->experts_per_token, (long long)o->experts);
     else if (!(o->balance >= 0) || o->balance > 1e6)
         iso_graph_fail(graph, "llama: balance is %g; it must be from 0 to 1e6", o->balance);
-    else if (o->experts == 0 && (o->balance > 0 || o->raw_shares || o->experts_per_token != CHOICES))
+    else if (o->shared_hidden < 0 || o->shared_hidden > ISO_BUILTIN_MOST)
+        iso_graph_fail(graph, "llama: shared_hidden is %lld; it must be from 0, for none, to %d",
+                       (long long)o->shared_hidden, ISO_BUILTIN_MOST);
+    else if (o->experts == 0 &&
+             (o->balance > 0 || o->raw_shares || o->experts_per_token != CHOICES || o->shared_hidden > 0))
         iso_graph_fail(graph, "llama: %s needs experts",
-                       o->balance > 0  ? "balance"
-                       : o->raw_shares ? "raw_shares"
-                                       : "experts_per_token");
+                       o->balance > 0         ? "balance"
+                       : o->raw_shares        ? "raw_shares"
+                       : o->shared_hidden > 0 ? "shared_hidden"
+                                              : "experts_per_token");
     return iso_graph_error(graph) == ISO_OK;
 }
 
@@ -229,7 +253,9 @@ static bool llama_scales_fit(const iso_llama_options *o)
            scale_fits(o, "attention_scale", o->attention_scale, true) &&
            scale_fits(o, "local_wavelength", o->local_wavelength, true) &&
            scale_fits(o, "attention_cap", o->attention_cap, true) &&
-           scale_fits(o, "logit_cap", o->logit_cap, true);
+           scale_fits(o, "logit_cap", o->logit_cap, true) &&
+           scale_fits(o, "residual_scale", o->residual_scale, false) &&
+           scale_fits(o, "logit_divisor", o->logit_divisor, false);
 }
 
 static bool llama_numbers_fit(iso_llama_options *o)
@@ -291,6 +317,7 @@ static iso_tensor *llama_logits(const iso_llama_options *o, iso_tensor *h)
     h = o->tied ? iso_transformer_tied_logits(h, o->vocabulary, o->width)
                 : iso_dense(h, o->vocabulary, .no_bias = true,
                             .kernel_initializer = iso_transformer_normal(0.02), .name = "logits");
+    h = o->logit_divisor == 1 ? h : iso_affine(h, 1 / o->logit_divisor, 0);
     return o->logit_cap == 0 ? h : iso_affine(iso_tanh(iso_affine(h, 1 / o->logit_cap, 0)), o->logit_cap, 0);
 }
 

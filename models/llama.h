@@ -63,10 +63,16 @@ typedef struct iso_llama_options {
     /* wavelength of the blocks with a window, whose positions are neither stretched nor divided, as in Gemma 3;
      * 0: all blocks have the same positions */
     double local_wavelength;
-    double
-        attention_cap; /* scores become attention_cap tanh(score / attention_cap), as in Gemma 2; 0: they do not */
+    /* 0; scores of attention become attention_cap tanh(score / attention_cap), as in Gemma 2; 0: they do not */
+    double attention_cap;
     double logit_cap;   /* logits become logit_cap tanh(logits / logit_cap); 0: they do not */
     bool qk_norm_whole; /* false; with qk_norm: over all heads of a position, as in OLMo 2 */
+    /* 1; the results of attention and perceptron are multiplied by it before they are added, as in Granite */
+    double residual_scale;
+    double logit_divisor; /* 1; logits are divided by it, as in Granite */
+    /* With experts: features of a further perceptron, which all tokens take, times sigmoid(x share/kernel): the
+     * layers block_0/shared/gate, up, down and share, as in Qwen2-MoE; 0: there is none */
+    int64_t shared_hidden;
 } iso_llama_options;
 ISO_API iso_tensor *iso_llama_with(const iso_llama_options *options, size_t size);
 #define iso_llama(...) iso_llama_with(ISO_OPTIONS(iso_llama_options, __VA_ARGS__))

@@ -57,7 +57,7 @@ static void simplify_llama(iso_llama_options *o)
     if (o->window == 0)
         o->full_layers = o->full_every = 0, o->local_wavelength = 0;
     if (o->experts == 0)
-        o->experts_per_token = 0, o->raw_shares = false;
+        o->experts_per_token = 0, o->raw_shares = false, o->shared_hidden = 0;
     if (o->head_dim == 0)
         o->head_dim = o->width / o->heads;
     if (o->attention_scale == 0)

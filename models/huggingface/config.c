@@ -82,7 +82,9 @@ static iso_status read_fixed(const char *file, const json_t *config, const iso_h
     char supported[80];
     const json_t *value = json_object_get(config, key->key);
     snprintf(supported, sizeof supported, "only %s is supported", key->fixed);
-    return is_fixed(value, key->fixed) ? ISO_OK : iso_hf_refuse(file, key->key, value, supported);
+    return (key->zero_is_null && json_is_null(value)) || is_fixed(value, key->fixed)
+               ? ISO_OK
+               : iso_hf_refuse(file, key->key, value, supported);
 }
 
 static iso_status read_key(const char *file, const json_t *config, const iso_hf_key *key, iso_pretrained *net)

@@ -1,4 +1,4 @@
-/* LLaMA, Mistral, Qwen 2 and 3, and Phi-3. */
+/* LLaMA, Mistral, Qwen 2 and 3, Phi-3, OLMo 2 and Granite. */
 #include <math.h>
 #include <string.h>
 
@@ -86,12 +86,22 @@ void iso_hf_write_used_window(const iso_llama_options *o, json_t *config)
         json_object_set_new(config, "sliding_window", json_integer((json_int_t)o->window));
 }
 
+/* With scales of its own, or without. */
+static bool is_like_granite(const iso_llama_options *o)
+{
+    const bool windows = o->window != 0 && (o->full_every != 0 || o->local_wavelength != 0);
+    return !o->zero_centered && !o->gelu_tanh && !windows && o->attention_cap == 0 && o->logit_cap == 0;
+}
+
+bool iso_hf_is_like_llama(const iso_llama_options *o)
+{
+    return is_like_granite(o) && o->embedding_scale == 1 && o->attention_scale == 0 &&
+           o->residual_scale == 1 && o->logit_divisor == 1;
+}
+
 bool iso_hf_is_plain_mixture(const iso_llama_options *o)
 {
-    const bool scaled = o->embedding_scale != 1 || o->attention_scale != 0;
-    const bool windows = o->window != 0 && (o->full_every != 0 || o->local_wavelength != 0);
-    return !o->zero_centered && !o->gelu_tanh && !o->post_norm && !scaled && !windows && !o->qk_norm_whole &&
-           o->attention_cap == 0 && o->logit_cap == 0;
+    return iso_hf_is_like_llama(o) && !o->post_norm && !o->qk_norm_whole && o->shared_hidden == 0;
 }
 
 bool iso_hf_is_plain(const iso_llama_options *o)
@@ -284,6 +294,81 @@ static iso_status phi3_read(const char *file, const json_t *config, iso_builtin_
     return status;
 }
 
+/* ---- OLMo 2: the results of attention and perceptron are normalised instead of what they take ---- */
+
+static const iso_hf_tensor olmo2_tensors[] = {
+    ATTENTION_TENSORS,
+    VECTOR("block_#/attention_post_norm/scale", "model.layers.#.post_attention_layernorm.weight"),
+    VECTOR("block_#/post_norm/scale", "model.layers.#.post_feedforward_layernorm.weight"),
+    PERCEPTRON_TENSORS,
+    LAST_TENSORS,
+    {0}};
+
+static const iso_hf_key olmo2_keys[] = {LLAMA_KEYS(11008, 1e-5),
+                                        SETTING("max_position_embeddings", COUNT, "context", 2048, false),
+                                        SETTING("attention_bias", FLAG, "qkv_bias", 0, false),
+                                        {0}};
+
+static iso_status olmo2_read(const char *file, const json_t *config, iso_builtin_settings *settings)
+{
+    static const iso_hf_heads heads = {.null_kv_heads = true};
+    iso_llama_options *o = &settings->llama;
+    o->post_norm = o->no_pre_norm = true;
+    o->qk_norm = o->qk_norm_whole = true;
+    o->output_bias = o->qkv_bias;
+    return iso_hf_read_llama(file, config, &heads, o);
+}
+
+static bool olmo2_has(const iso_builtin_settings *settings)
+{
+    const iso_llama_options *o = &settings->llama;
+    return iso_hf_is_like_llama(o) && o->experts == 0 && iso_hf_has_rotary(o) && o->window == 0 &&
+           o->post_norm && o->no_pre_norm && o->qk_norm && o->qk_norm_whole && o->qkv_bias == o->output_bias;
+}
+
+/* ---- Granite: LLaMA with four scales ---- */
+
+static const iso_hf_key granite_keys[] = {LLAMA_KEYS(11008, 1e-6),
+                                          SETTING("max_position_embeddings", COUNT, "context", 2048, false),
+                                          SETTING("attention_bias", FLAG, "qkv_bias", 0, false),
+                                          FIXED("mlp_bias", "false"),
+                                          SETTING("embedding_multiplier", REAL, "embedding_scale", 1, false),
+                                          SETTING("attention_multiplier", REAL, "attention_scale", 1, false),
+                                          SETTING("residual_multiplier", REAL, "residual_scale", 1, false),
+                                          SETTING("logits_scaling", REAL, "logit_divisor", 1, false),
+                                          {0}};
+
+static iso_status granite_read(const char *file, const json_t *config, iso_builtin_settings *settings)
+{
+    static const iso_hf_heads heads = {.null_kv_heads = true};
+    static const char *const scales[] = {"embedding_multiplier", "attention_multiplier",
+                                         "residual_multiplier", "logits_scaling"};
+    iso_llama_options *o = &settings->llama;
+    double scale;
+    iso_status status = ISO_OK;
+    o->output_bias = o->qkv_bias;
+    for (size_t i = 0; i < sizeof scales / sizeof *scales; i++)
+        ISO_TRY(iso_hf_positive(file, config, scales[i], 1, &scale));
+    ISO_TRY(iso_hf_read_llama(file, config, &heads, o));
+done:
+    return status;
+}
+
+static void granite_write(const iso_builtin_settings *settings, json_t *config)
+{
+    const iso_llama_options *o = &settings->llama;
+    iso_hf_write_llama(settings, config);
+    if (o->attention_scale == 0)
+        json_object_set_new(config, "attention_multiplier", json_real(1 / sqrt((double)o->head_dim)));
+}
+
+static bool granite_has(const iso_builtin_settings *settings)
+{
+    const iso_llama_options *o = &settings->llama;
+    return is_like_granite(o) && o->experts == 0 && iso_hf_has_rotary(o) && o->window == 0 && !o->post_norm &&
+           !o->qk_norm && o->qkv_bias == o->output_bias;
+}
+
 /* ---- all ---- */
 
 const iso_hf_architecture iso_hf_llama = {LLAMA_LIKE("llama", "LlamaForCausalLM", llama_tensors),
@@ -301,3 +386,9 @@ const iso_hf_architecture iso_hf_qwen3 = {LLAMA_LIKE("qwen3", "Qwen3ForCausalLM"
 const iso_hf_architecture iso_hf_phi3 = {LLAMA_LIKE("phi3", "Phi3ForCausalLM", phi3_tensors),
                                          .keys = phi3_keys, .read = phi3_read, .write = iso_hf_write_llama,
                                          .has = phi3_has};
+const iso_hf_architecture iso_hf_olmo2 = {LLAMA_LIKE("olmo2", "Olmo2ForCausalLM", olmo2_tensors),
+                                          .keys = olmo2_keys, .read = olmo2_read, .write = iso_hf_write_llama,
+                                          .has = olmo2_has};
+const iso_hf_architecture iso_hf_granite = {LLAMA_LIKE("granite", "GraniteForCausalLM", llama_tensors),
+                                            .keys = granite_keys, .read = granite_read,
+                                            .write = granite_write, .has = granite_has};

@@ -69,7 +69,9 @@ void iso_hf_write_used_window(const iso_llama_options *o, json_t *config);
 iso_status iso_hf_read_flag(const char *file, const json_t *config, const char *key, bool fallback,
                             bool *flag);
 
-/* Whether a model has nothing of what makes it a Gemma or an OLMo 2, nor experts. */
+/* Whether normalisations, activation, windows, scales and caps of a model are LLaMA's. */
+bool iso_hf_is_like_llama(const iso_llama_options *o);
+/* Whether a model has nothing of what makes it a Gemma, an OLMo 2 or a Granite, nor experts. */
 bool iso_hf_is_plain(const iso_llama_options *o);
 /* The same but for experts. */
 bool iso_hf_is_plain_mixture(const iso_llama_options *o);

@@ -1,5 +1,5 @@
-/* Gemma 1 and 2, and the texts' part of Gemma 3: normalisations by 1 + weight, embeddings times the root of the width, and
- * gelu by tanh. */
+/* Gemma 1 and 2, and the texts' part of Gemma 3: normalisations by 1 + weight, embeddings times the root of the
+ * width, and gelu by tanh. */
 #include <math.h>
 #include <string.h>
 
@@ -29,7 +29,8 @@ enum {
 #define GEMMA_KEYS(hidden, context)                                                                          \
     DECODER_KEYS("intermediate_size", hidden, 1e-6, 1),                                                      \
         SETTING("max_position_embeddings", COUNT, "context", context, false),                                \
-        SETTING("attention_bias", FLAG, "qkv_bias", 0, false)
+        SETTING("attention_bias", FLAG, "qkv_bias", 0, false),                                               \
+        FIXED_OR_NULL("use_bidirectional_attention", "false")
 static const iso_hf_key gemma_keys[] = {GEMMA_KEYS(24576, 8192), {0}};
 static const iso_hf_key gemma2_keys[] = {
     GEMMA_KEYS(9216, 8192), FIXED("hidden_activation", "\"gelu_pytorch_tanh\""), {0}};
@@ -40,30 +41,21 @@ static const iso_hf_key gemma3_keys[] = {GEMMA_KEYS(9216, 131072),
 
 /* ---- what all have in common ---- */
 
-static iso_status check_direction(const char *file, const json_t *config)
-{
-    static const char key[] = "use_bidirectional_attention";
-    const json_t *value = json_object_get(config, key);
-    return !value || json_is_null(value) || json_is_false(value)
-               ? ISO_OK
-               : iso_hf_refuse(file, key, value, "only false is supported");
-}
-
 static iso_status read_all(const char *file, const json_t *config, int64_t kv_heads, iso_llama_options *o)
 {
     const iso_hf_heads heads = {.kv_heads = kv_heads, .head_dim = 256};
-    iso_status status = check_direction(file, config);
     o->zero_centered = true;
     o->gelu_tanh = true;
     o->embedding_scale = sqrt((double)o->width);
     o->output_bias = o->qkv_bias;
-    return status == ISO_OK ? iso_hf_read_heads(file, config, &heads, o) : status;
+    return iso_hf_read_heads(file, config, &heads, o);
 }
 
 static bool is_gemma(const iso_llama_options *o)
 {
     return o->experts == 0 && iso_hf_has_rotary(o) && o->zero_centered && o->gelu_tanh && !o->no_pre_norm &&
-           o->embedding_scale == sqrt((double)o->width) && o->qkv_bias == o->output_bias && !o->qk_norm_whole;
+           o->embedding_scale == sqrt((double)o->width) && o->qkv_bias == o->output_bias &&
+           !o->qk_norm_whole && o->residual_scale == 1 && o->logit_divisor == 1;
 }
 
 /* ---- Gemma 1 ---- */

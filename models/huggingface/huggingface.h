@@ -1,5 +1,5 @@
-/* Pretrained GPT-2, LLaMA, Mistral, Mixtral, Qwen, Phi-3, Gemma, BERT, RoBERTa, DistilBERT and ViT in the form of
- * Hugging Face's transformers: a folder with config.json and model.safetensors, or several files that
+/* Pretrained GPT-2, LLaMA and decoders like it, BERT, RoBERTa, DistilBERT and ViT in the form of Hugging Face's
+ * transformers: a folder with config.json and model.safetensors, or several files that
  * model.safetensors.index.json names.
  * Functions are local unless their comment says otherwise. */
 #ifndef ISO_MODELS_HUGGINGFACE_HUGGINGFACE_H

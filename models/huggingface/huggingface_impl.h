@@ -45,7 +45,7 @@ typedef struct iso_hf_key {
     const char *setting; /* of the built-in model */
     double fallback;     /* if the file lacks the key */
     const char *fixed;   /* of ISO_HF_FIXED: the only value that we have, as JSON; a file may lack the key */
-    bool zero_is_null;   /* a setting of 0 is null in the file */
+    bool zero_is_null;   /* a setting of 0 is null in the file; ISO_HF_FIXED: null is accepted */
 } iso_hf_key;
 
 typedef struct iso_hf_architecture {
@@ -70,10 +70,12 @@ typedef struct iso_hf_architecture {
 
 /* Those of gpt2.c, decoders.c, mixtures.c and gemma.c, in the order of iso_hf_architectures. */
 extern const iso_hf_architecture iso_hf_gpt2, iso_hf_llama, iso_hf_mistral, iso_hf_qwen2, iso_hf_qwen3,
-    iso_hf_phi3, iso_hf_mixtral, iso_hf_qwen3_moe, iso_hf_gemma, iso_hf_gemma2, iso_hf_gemma3;
+    iso_hf_phi3, iso_hf_mixtral, iso_hf_qwen3_moe, iso_hf_gemma, iso_hf_gemma2, iso_hf_gemma3, iso_hf_olmo2,
+    iso_hf_granite, iso_hf_olmoe, iso_hf_qwen2_moe;
 #define ISO_HF_DECODERS                                                                                      \
     &iso_hf_gpt2, &iso_hf_llama, &iso_hf_mistral, &iso_hf_qwen2, &iso_hf_qwen3, &iso_hf_phi3,                \
-        &iso_hf_mixtral, &iso_hf_qwen3_moe, &iso_hf_gemma, &iso_hf_gemma2, &iso_hf_gemma3
+        &iso_hf_mixtral, &iso_hf_qwen3_moe, &iso_hf_gemma, &iso_hf_gemma2, &iso_hf_gemma3, &iso_hf_olmo2,    \
+        &iso_hf_granite, &iso_hf_olmoe, &iso_hf_qwen2_moe
 /* Those of encoders.c, likewise. */
 extern const iso_hf_architecture iso_hf_bert, iso_hf_roberta, iso_hf_xlm_roberta, iso_hf_distilbert,
     iso_hf_vit;

@@ -69,6 +69,17 @@ LATER = {
     "gemma2": (lambda: transformers.Gemma2ForCausalLM(transformers.Gemma2Config(**{
         **GEMMA, "num_hidden_layers": 3}, sliding_window=5, query_pre_attn_scalar=14, attn_logit_softcapping=1.5, final_logit_softcapping=3.0,
         rope_parameters={"rope_type": "default", "rope_theta": 50.0})), torch.float32, "1GB"),
+    "olmo2": (lambda: transformers.Olmo2ForCausalLM(transformers.Olmo2Config(**{
+        **LLAMA, "num_hidden_layers": 3, "rms_norm_eps": 1e-3}, pad_token_id=None, eos_token_id=2,
+        rope_parameters={"rope_type": "default", "rope_theta": 50.0})), torch.float32, "1GB"),
+    "granite": (lambda: transformers.GraniteForCausalLM(transformers.GraniteConfig(
+        **LLAMA, attention_bias=True, tie_word_embeddings=True, embedding_multiplier=3.0, attention_multiplier=0.3, residual_multiplier=0.4,
+        logits_scaling=1.5)), torch.bfloat16, "1GB"),
+    "olmoe": (lambda: transformers.OlmoeForCausalLM(transformers.OlmoeConfig(
+        **LLAMA, pad_token_id=None, eos_token_id=2, num_experts=5, num_experts_per_tok=2)), torch.float32, "1GB"),
+    "qwen2-moe": (lambda: transformers.Qwen2MoeForCausalLM(transformers.Qwen2MoeConfig(
+        **LLAMA, moe_intermediate_size=9, shared_expert_intermediate_size=7, num_experts=4, num_experts_per_tok=2, norm_topk_prob=True,
+        output_router_logits=True, router_aux_loss_coef=0.1)), torch.float32, "1GB"),
 }
 
 

@@ -43,6 +43,10 @@ static const struct network {
     {"tests/huggingface/gemma", "models/layouts/llama-tensor.json"},
     {"tests/huggingface/gemma2", "models/layouts/llama-tensor.json"},
     {"tests/huggingface/gemma3", "models/layouts/llama-tensor.json"},
+    {"tests/huggingface/olmo2", "models/layouts/llama-tensor.json"},
+    {"tests/huggingface/granite", "models/layouts/llama-tensor.json"},
+    {"tests/huggingface/olmoe", "models/layouts/llama-expert.json"},
+    {"tests/huggingface/qwen2-moe", "models/layouts/llama-expert-shared.json"},
 };
 enum { NETWORKS = sizeof networks / sizeof *networks };
 
@@ -454,6 +458,9 @@ static const char gpt_config[] = "tests/huggingface/gpt2/config.json",
                   experts_config[] = "tests/huggingface/qwen3-moe/config.json",
                   qwen2_config[] = "tests/huggingface/qwen2/config.json",
                   qwen3_config[] = "tests/huggingface/qwen3/config.json",
+                  olmoe_config[] = "tests/huggingface/olmoe/config.json",
+                  granite_config[] = "tests/huggingface/granite/config.json",
+                  qwen2_moe_config[] = "tests/huggingface/qwen2-moe/config.json",
                   gemma_config[] = "tests/huggingface/gemma/config.json",
                   gemma2_config[] = "tests/huggingface/gemma2/config.json",
                   gemma3_config[] = "tests/huggingface/gemma3/config.json";
@@ -558,6 +565,17 @@ START_TEST(what_a_config_cannot_have)
          "rope_theta is 0; it must be a positive number"},
         {llama_config, "\"tie_word_embeddings\": false", "\"tie_word_embeddings\": 1",
          "it must be true or false"},
+        {olmoe_config, "\"clip_qkv\": null", "\"clip_qkv\": 8", "clip_qkv is 8; only null is supported"},
+        {olmoe_config, "\"hidden_size\": 12", "\"hidden_size\": 12, \"head_dim\": 6",
+         "head_dim is 6; it must be hidden_size / num_attention_heads"},
+        {granite_config, "\"residual_multiplier\": 0.4", "\"residual_multiplier\": 0",
+         "residual_multiplier is 0; it must be a positive number"},
+        {granite_config, "\"mlp_bias\": false", "\"mlp_bias\": true", "mlp_bias is true; only false"},
+        {qwen2_moe_config, "\"use_sliding_window\": false", "\"use_sliding_window\": true",
+         "use_sliding_window is true; only false is supported"},
+        {qwen2_moe_config, "\"full_attention\"", "\"sliding_attention\"",
+         "layer_types is [\"sliding_attention\",\"full_attention\"]; only \"full_attention\" is supported"},
+        {qwen2_moe_config, "\"mlp_only_layers\": []", "\"mlp_only_layers\": [1]", "mlp_only_layers is [1]"},
         {gemma_config, "gelu_pytorch_tanh", "silu",
          "hidden_act is \"silu\"; only \"gelu_pytorch_tanh\" is supported"},
         {gemma_config, "\"head_dim\": 6", "\"head_dim\": 6, \"hidden_activation\": \"gelu\"",
@@ -636,6 +654,7 @@ START_TEST(null_in_a_config)
     ck_assert_int_eq(net.settings.llama.kv_heads, 3);
     check_ok(parse_altered(llama_config, "\"head_dim\": 4", "\"head_dim\": null", &net));
     ck_assert_int_eq(net.settings.llama.head_dim, 4);
+    check_ok(parse_altered(qwen2_moe_config, "\"mlp_only_layers\": []", "\"mlp_only_layers\": null", &net));
     check_ok(parse_altered(gemma3_config, "\"final_logit_softcapping\": 2.0",
                            "\"final_logit_softcapping\": null", &net));
     ck_assert_double_eq(net.settings.llama.logit_cap, 0);
