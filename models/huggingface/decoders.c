@@ -264,7 +264,8 @@ static const iso_hf_tensor phi3_tensors[] = {
     TRANSPOSED("logits/kernel", "lm_head.weight", 1),
     {0}};
 
-static const iso_hf_key phi3_keys[] = {LLAMA_KEYS(8192, 1e-5),
+static const iso_hf_key phi3_keys[] = {SIZES(32, 32, 3072),
+                                       LLAMA_KEYS_WITH("intermediate_size", 8192, 1e-5),
                                        SETTING("max_position_embeddings", COUNT, "context", 4096, false),
                                        SETTING("sliding_window", COUNT, "window", 0, true),
                                        FIXED("attention_bias", "false"),

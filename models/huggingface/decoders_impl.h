@@ -36,16 +36,17 @@ extern const char *const iso_hf_llama_ignored[];
 
 /* ---- keys ---- */
 
+#define SIZES(layers, heads, width)                                                                          \
+    SETTING("num_hidden_layers", COUNT, "layers", layers, false),                                            \
+        SETTING("num_attention_heads", COUNT, "heads", heads, false),                                        \
+        SETTING("hidden_size", COUNT, "width", width, false)
 #define DECODER_KEYS(hidden_key, hidden, epsilon, is_tied)                                                   \
-    SETTING("num_hidden_layers", COUNT, "layers", 32, false),                                                \
-        SETTING("num_attention_heads", COUNT, "heads", 32, false),                                           \
-        SETTING("hidden_size", COUNT, "width", 4096, false),                                                 \
-        SETTING(hidden_key, COUNT, "hidden", hidden, false),                                                 \
+    SETTING(hidden_key, COUNT, "hidden", hidden, false),                                                     \
         SETTING("rms_norm_eps", REAL, "epsilon", epsilon, false),                                            \
         SETTING("tie_word_embeddings", FLAG, "tied", is_tied, false), FIXED("attention_dropout", "0.0")
 #define LLAMA_KEYS_WITH(hidden_key, hidden, epsilon)                                                         \
     DECODER_KEYS(hidden_key, hidden, epsilon, 0), FIXED("hidden_act", "\"silu\"")
-#define LLAMA_KEYS(hidden, epsilon) LLAMA_KEYS_WITH("intermediate_size", hidden, epsilon)
+#define LLAMA_KEYS(hidden, epsilon) SIZES(32, 32, 4096), LLAMA_KEYS_WITH("intermediate_size", hidden, epsilon)
 
 /* The numbers of heads and of their features where a file lacks them. */
 typedef struct iso_hf_heads {

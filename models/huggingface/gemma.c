@@ -31,10 +31,11 @@ enum {
         SETTING("max_position_embeddings", COUNT, "context", context, false),                                \
         SETTING("attention_bias", FLAG, "qkv_bias", 0, false),                                               \
         FIXED_OR_NULL("use_bidirectional_attention", "false")
-static const iso_hf_key gemma_keys[] = {GEMMA_KEYS(24576, 8192), {0}};
+static const iso_hf_key gemma_keys[] = {SIZES(28, 16, 3072), GEMMA_KEYS(24576, 8192), {0}};
 static const iso_hf_key gemma2_keys[] = {
-    GEMMA_KEYS(9216, 8192), FIXED("hidden_activation", "\"gelu_pytorch_tanh\""), {0}};
-static const iso_hf_key gemma3_keys[] = {GEMMA_KEYS(9216, 131072),
+    SIZES(26, 8, 2304), GEMMA_KEYS(9216, 8192), FIXED("hidden_activation", "\"gelu_pytorch_tanh\""), {0}};
+static const iso_hf_key gemma3_keys[] = {SIZES(26, 8, 2304),
+                                         GEMMA_KEYS(9216, 131072),
                                          FIXED("hidden_activation", "\"gelu_pytorch_tanh\""),
                                          FIXED("attn_logit_softcapping", "null"),
                                          {0}};

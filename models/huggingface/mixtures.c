@@ -31,6 +31,7 @@ static const iso_hf_key mixtral_keys[] = {
     FIXED("router_jitter_noise", "0.0"),
     {0}};
 static const iso_hf_key qwen3_moe_keys[] = {
+    SIZES(24, 32, 2048),
     LLAMA_KEYS_WITH("moe_intermediate_size", 768, 1e-6),
     SETTING("max_position_embeddings", COUNT, "context", 32768, false),
     SETTING("attention_bias", FLAG, "qkv_bias", 0, false),
@@ -127,7 +128,8 @@ static bool qwen3_moe_has(const iso_builtin_settings *settings)
 
 /* ---- OLMoE: the heads of queries and keys are normalised together ---- */
 
-static const iso_hf_key olmoe_keys[] = {LLAMA_KEYS(2048, 1e-5),
+static const iso_hf_key olmoe_keys[] = {SIZES(16, 16, 2048),
+                                        LLAMA_KEYS_WITH("intermediate_size", 2048, 1e-5),
                                         SETTING("max_position_embeddings", COUNT, "context", 4096, false),
                                         SETTING("attention_bias", FLAG, "qkv_bias", 0, false),
                                         SETTING("num_experts", COUNT, "experts", 64, false),
@@ -175,6 +177,7 @@ static bool olmoe_has(const iso_builtin_settings *settings)
 /* ---- Qwen2-MoE: a perceptron that all tokens take, beside the experts ---- */
 
 static const iso_hf_key qwen2_moe_keys[] = {
+    SIZES(24, 16, 2048),
     LLAMA_KEYS_WITH("moe_intermediate_size", 1408, 1e-6),
     SETTING("max_position_embeddings", COUNT, "context", 32768, false),
     SETTING("qkv_bias", FLAG, "qkv_bias", 1, false),

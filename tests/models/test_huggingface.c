@@ -717,6 +717,34 @@ START_TEST(windows_of_some_layers)
 }
 END_TEST
 
+/* The sizes of a file that has none are those of transformers' class. */
+START_TEST(sizes_that_a_config_lacks)
+{
+    static const struct {
+        const char *type;
+        int64_t layers, heads, kv_heads, width, hidden, context;
+    } cases[] = {{"llama", 32, 32, 32, 4096, 11008, 2048},      {"mistral", 32, 32, 8, 4096, 14336, 131072},
+                 {"qwen2", 32, 32, 32, 4096, 22016, 32768},     {"qwen3", 32, 32, 32, 4096, 22016, 32768},
+                 {"phi3", 32, 32, 32, 3072, 8192, 4096},        {"mixtral", 32, 32, 8, 4096, 14336, 131072},
+                 {"qwen3_moe", 24, 32, 4, 2048, 768, 32768},    {"qwen2_moe", 24, 16, 16, 2048, 1408, 32768},
+                 {"gemma", 28, 16, 16, 3072, 24576, 8192},      {"gemma2", 26, 8, 4, 2304, 9216, 8192},
+                 {"gemma3_text", 26, 8, 4, 2304, 9216, 131072}, {"olmo2", 32, 32, 32, 4096, 11008, 2048},
+                 {"olmoe", 16, 16, 16, 2048, 2048, 4096},       {"granite", 32, 32, 32, 4096, 11008, 2048}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[80];
+        iso_pretrained net = {0};
+        const iso_llama_options *o = &net.settings.llama;
+        int length =
+            snprintf(text, sizeof text, "{\"model_type\": \"%s\", \"vocab_size\": 9}", cases[i].type);
+        check_ok(iso_hf_config_parse("config.json", text, (size_t)length, &net));
+        ck_assert_msg(o->layers == cases[i].layers && o->heads == cases[i].heads &&
+                          o->kv_heads == cases[i].kv_heads && o->width == cases[i].width &&
+                          o->hidden == cases[i].hidden && o->context == cases[i].context,
+                      "%s", cases[i].type);
+    }
+}
+END_TEST
+
 /* Gemma's, and those of files of other versions of transformers. */
 START_TEST(layers_and_positions_of_gemma)
 {
@@ -902,13 +930,13 @@ int main(int argc, char **argv)
 {
     if (iso_init(&argc, &argv, &ctx) != ISO_OK)
         return iso_finish(ctx, ISO_INVALID);
-    int code = RUN_TESTS_WITH("huggingface", 120, set_up, tear_down, logits_and_steps_are_those_of_pytorch,
-                              a_written_folder_is_the_same_on_any_mesh, a_file_of_weights_alone,
-                              types_and_files_of_weights, normalisations_multiply_by_one_at_first,
-                              what_cannot_be_saved, what_a_config_cannot_have, what_a_config_may_have,
-                              null_in_a_config, windows_of_some_layers, layers_and_positions_of_gemma,
-                              rotary_positions_of_a_config, settings_that_config_json_contradicts,
-                              weights_that_do_not_fit, a_model_of_another_kind);
+    int code = RUN_TESTS_WITH(
+        "huggingface", 120, set_up, tear_down, logits_and_steps_are_those_of_pytorch,
+        a_written_folder_is_the_same_on_any_mesh, a_file_of_weights_alone, types_and_files_of_weights,
+        normalisations_multiply_by_one_at_first, what_cannot_be_saved, what_a_config_cannot_have,
+        what_a_config_may_have, null_in_a_config, sizes_that_a_config_lacks, windows_of_some_layers,
+        layers_and_positions_of_gemma, rotary_positions_of_a_config, settings_that_config_json_contradicts,
+        weights_that_do_not_fit, a_model_of_another_kind);
     int end = iso_finish(ctx, ISO_OK);
     return code ? code : end;
 }

@@ -7,8 +7,8 @@
  * finite number, BLOCK_KEYS, and these functions on it: real_gemm, real_transpose, real_affine, real_softmax_part,
  * real_softmax_part_slopes, real_softmax_part_grad, real_dropout, which functions.h describes under the same names,
  * and real_tanh(n, x, y) and real_tanh_grad(n, y, dy, dx), y being the tanh. It defines STORED, the type of the
- * inputs, and STORED_DTYPE. If STORED is not REAL, it defines STORED_IS_NARROW as 1, and real_load(n, const STORED *x,
- * REAL *y) and real_store(n, const REAL *x, STORED *y). */
+ * inputs, and STORED_DTYPE. If STORED is not REAL, it defines STORED_IS_NARROW as 1, and real_load(n, const STORED
+ * *x, REAL *y) and real_store(n, const REAL *x, STORED *y). */
 #include <string.h>
 
 #include "runtime/backend/attention.h"
