@@ -40,8 +40,8 @@ static const iso_hf_key qwen3_moe_keys[] = {
     FIXED_OR_NULL("mlp_only_layers", "[]"),
     {0}};
 
-/* transformers adds the load balancing loss only to a model that gives out the logits of its routers. */
-/* fallback: of router_aux_loss_coef */
+/* transformers adds the load balancing loss only to a model that gives out the logits of its routers. fallback: of
+ * router_aux_loss_coef */
 static iso_status read_experts(const char *file, const json_t *config, double fallback, iso_llama_options *o)
 {
     bool loss = false;
@@ -192,13 +192,12 @@ static const iso_hf_key qwen2_moe_keys[] = {
 /* Without use_sliding_window, a block with a window has one of 0. */
 static iso_status check_full(const char *file, const json_t *config)
 {
-    const json_t *types = json_object_get(config, "layer_types"), *type;
-    size_t i;
-    json_array_foreach(types, i,
-                       type) if (!json_is_string(type) ||
-                                 strcmp(json_string_value(type), "full_attention") !=
-                                     0) return iso_hf_refuse(file, "layer_types", types,
-                                                             "only \"full_attention\" is supported");
+    const json_t *types = json_object_get(config, "layer_types");
+    for (size_t i = 0; i < json_array_size(types); i++) {
+        const char *type = json_string_value(json_array_get(types, i));
+        if (!type || strcmp(type, "full_attention") != 0)
+            return iso_hf_refuse(file, "layer_types", types, "only \"full_attention\" is supported");
+    }
     return ISO_OK;
 }
 

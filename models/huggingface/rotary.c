@@ -217,11 +217,14 @@ static iso_status read_local(const char *file, const json_t *config, iso_llama_o
 /* Each is an object, null or missing. */
 static iso_status check_objects(const char *file, const json_t *config)
 {
-    const json_t *both = json_object_get(config, "rope_parameters"),
+    const json_t *older = json_object_get(config, "rope_scaling"),
+                 *both = json_object_get(config, "rope_parameters"),
                  *of[] = {both, json_object_get(both, WITHOUT_WINDOW), json_object_get(both, WITH_WINDOW)};
     for (size_t i = 0; i < sizeof of / sizeof *of; i++)
         if (of[i] && !json_is_null(of[i]) && !json_is_object(of[i]))
             return iso_hf_refuse(file, "rope_parameters", both, "it must hold objects");
+    if (older && !json_is_null(older) && !json_is_object(older))
+        return iso_hf_refuse(file, "rope_scaling", older, "it must be an object");
     if (type_of(both) || json_object_get(both, "rope_theta"))
         return iso_hf_refuse(file, "rope_parameters", both,
                              "it must hold \"" WITHOUT_WINDOW "\" and \"" WITH_WINDOW "\"");

@@ -602,6 +602,8 @@ START_TEST(what_a_config_cannot_have)
          "sliding_attention is {\"rope_theta\":20.0,\"rope_type\":\"linear\"}; the type \"default\""},
         {gemma3_config, "\"rope_parameters\": {", "\"rope_parameters\": {\"rope_theta\": 5, \"x\": 1,",
          "it must hold \"full_attention\" and \"sliding_attention\""},
+        {gemma3_config, "\"sliding_window\": 5", "\"sliding_window\": 5, \"rope_scaling\": \"linear\"",
+         "rope_scaling is \"linear\"; it must be an object"},
         {gemma3_config, "\"rope_theta\": 20.0", "\"rope_theta\": 0",
          "rope_theta is 0; it must be a positive"},
         {gemma3_config, "\"num_attention_heads\": 3", "\"num_attention_heads\": 5",
