@@ -1,5 +1,6 @@
 #include "launch/settings.h"
 
+#include <assert.h>
 #include <float.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +23,7 @@ iso_status iso_settings_take(const char *option, const char *whole, const char *
     return ISO_OK;
 }
 
-enum { MOST_ROWS = 32 };
+enum { MOST_ROWS = 64 };
 
 static iso_status choose(const char *what, const iso_named_value *setting, const char *value)
 {
@@ -106,7 +107,8 @@ iso_status iso_settings_read_rows(const char *option, const char *whole, const c
 {
     iso_named_value read[MOST_ROWS] = {{0}};
     int count = 0;
-    for (; rows && rows[count].name && count < MOST_ROWS; count++) {
+    for (; rows && rows[count].name; count++) {
+        assert(count < MOST_ROWS);
         void *member = (char *)values + rows[count].offset;
         read[count].name = rows[count].name;
         read[count].flag = rows[count].kind == ISO_SETTING_FLAG ? member : NULL;

@@ -5,6 +5,7 @@
 #include "models/models.h"
 #include "models/transformer_impl.h"
 #include "runtime/base/arguments.h"
+#include "runtime/base/bf16.h"
 #include "runtime/base/thread_modes.h"
 #include "runtime/graph/null_tensor.h"
 #include "runtime/graph/op.h"
@@ -38,6 +39,20 @@ const iso_setting iso_llama_settings[] = {ISO_SETTING(iso_llama_options, COUNT, 
                                           ISO_SETTING(iso_llama_options, COUNT, experts_per_token, CHOICES),
                                           ISO_SETTING(iso_llama_options, FLAG, raw_shares, 0),
                                           ISO_SETTING(iso_llama_options, REAL, balance, 0),
+                                          ISO_SETTING(iso_llama_options, FLAG, zero_centered, 0),
+                                          ISO_SETTING(iso_llama_options, FLAG, gelu_tanh, 0),
+                                          ISO_SETTING(iso_llama_options, REAL, embedding_scale, 1),
+                                          ISO_SETTING(iso_llama_options, REAL, attention_scale, 0),
+                                          ISO_SETTING(iso_llama_options, FLAG, post_norm, 0),
+                                          ISO_SETTING(iso_llama_options, FLAG, no_pre_norm, 0),
+                                          ISO_SETTING(iso_llama_options, COUNT, full_every, 0),
+                                          ISO_SETTING(iso_llama_options, REAL, local_wavelength, 0),
+                                          ISO_SETTING(iso_llama_options, REAL, attention_cap, 0),
+                                          ISO_SETTING(iso_llama_options, REAL, logit_cap, 0),
+                                          ISO_SETTING(iso_llama_options, FLAG, qk_norm_whole, 0),
+                                          ISO_SETTING(iso_llama_options, REAL, residual_scale, 1),
+                                          ISO_SETTING(iso_llama_options, REAL, logit_divisor, 1),
+                                          ISO_SETTING(iso_llama_options, COUNT, shared_hidden, 0),
                                           ISO_SETTING(iso_llama_options, FLAG, recompute, 0),
                                           {0}};
 
@@ -48,7 +63,26 @@ static double epsilon_of(const iso_llama_options *o)
 
 static iso_tensor *llama_norm(const iso_llama_options *o, iso_tensor *x, const char *name)
 {
-    return iso_rms_norm(x, .epsilon = epsilon_of(o), .name = name);
+    return iso_rms_norm(x, .epsilon = epsilon_of(o), .zero_centered = o->zero_centered, .name = name);
+}
+
+static iso_tensor *pre_norm(const iso_llama_options *o, iso_tensor *x, const char *name)
+{
+    return o->no_pre_norm ? x : llama_norm(o, x, name);
+}
+
+/* x + h. name: of the normalisation of h */
+static iso_tensor *add_branch(const iso_llama_options *o, iso_tensor *x, iso_tensor *h, const char *name)
+{
+    h = o->post_norm ? llama_norm(o, h, name) : h;
+    return iso_add(x, o->residual_scale == 1 ? h : iso_affine(h, o->residual_scale, 0));
+}
+
+static bool has_window(const iso_llama_options *o, int64_t number)
+{
+    const bool full =
+        number < o->full_layers || (o->full_every > 0 && number % o->full_every == o->full_every - 1);
+    return o->window != 0 && !full;
 }
 
 /* YaRN's default is that of its paper (Peng et al. 2023, arXiv 2309.00071, section 3.4). */
@@ -61,15 +95,21 @@ static double attention_factor(const iso_llama_options *o)
 
 static iso_tensor *llama_attention(const iso_llama_options *o, int64_t number, iso_tensor *x)
 {
-    iso_tensor *h = llama_norm(o, x, "attention_norm");
+    const iso_rotary_stretch stretch = {o->rope_factor, o->rope_low, o->rope_high, (double)o->rope_context,
+                                        o->rope_yarn};
+    const bool window = has_window(o, number), local = window && o->local_wavelength != 0;
+    iso_tensor *h = pre_norm(o, x, "attention_norm");
     h = iso_grouped_query_attention(
         h, h, o->head_dim, o->heads, o->kv_heads, .causal = true, .no_bias = !o->qkv_bias,
         .no_output_bias = !o->output_bias, .qk_norm = o->qk_norm, .qk_norm_epsilon = epsilon_of(o),
-        .sliding_window = number < o->full_layers ? 0 : o->window, .rope_max_wavelength = o->wavelength,
-        .rope_scaling_factor = o->rope_linear, .rope_attention_factor = attention_factor(o),
-        .rope_stretch = {o->rope_factor, o->rope_low, o->rope_high, (double)o->rope_context, o->rope_yarn},
+        .qk_norm_zero_centered = o->qk_norm && o->zero_centered, .qk_norm_whole = o->qk_norm_whole,
+        .sliding_window = window ? o->window : 0, .score_scale = o->attention_scale,
+        .score_cap = o->attention_cap, .rope_max_wavelength = local ? o->local_wavelength : o->wavelength,
+        .rope_scaling_factor = local ? 1 : o->rope_linear,
+        .rope_attention_factor = local ? 1 : attention_factor(o),
+        .rope_stretch = local ? (iso_rotary_stretch){0} : stretch,
         .kernel_initializer = iso_transformer_normal(0.02), .name = "attention");
-    return iso_add(x, h);
+    return add_branch(o, x, h, "attention_post_norm");
 }
 
 /* The sums over the blocks of what iso_balance_loss takes. */
@@ -82,12 +122,37 @@ static void add_to(iso_tensor **sum, iso_tensor *x)
     *sum = *sum ? iso_add(*sum, x) : x;
 }
 
+/* h: [batch, t, width] -> down(activation(gate) * up) */
+static iso_tensor *gated_perceptron(const iso_llama_options *o, iso_tensor *h, int64_t hidden)
+{
+    const iso_initializer initializer = iso_transformer_normal(0.02);
+    iso_tensor *gate = iso_dense(h, hidden, .activation = o->gelu_tanh ? ISO_GELU_TANH : ISO_SILU,
+                                 .no_bias = true, .kernel_initializer = initializer, .name = "gate");
+    iso_tensor *up = iso_dense(h, hidden, .no_bias = true, .kernel_initializer = initializer, .name = "up");
+    return iso_dense(iso_multiply(gate, up), o->width, .no_bias = true,
+                     .kernel_initializer = iso_transformer_normal(0.02 / sqrt(2.0 * (double)o->layers)),
+                     .name = "down");
+}
+
+/* What all tokens take, by a share of each. */
+static iso_tensor *shared_expert(const iso_llama_options *o, iso_tensor *h)
+{
+    iso_graph *graph = iso_tensor_graph(h);
+    iso_name_scope_begin(graph, "shared");
+    iso_tensor *y = gated_perceptron(o, h, o->shared_hidden);
+    iso_tensor *share = iso_dense(h, 1, .activation = ISO_SIGMOID, .no_bias = true,
+                                  .kernel_initializer = iso_transformer_normal(0.02), .name = "share");
+    return iso_name_scope_end(graph, iso_multiply(y, share));
+}
+
 static iso_tensor *llama_experts(const iso_llama_options *o, iso_tensor *h, balance *sums)
 {
     const iso_initializer initializer = iso_transformer_normal(0.02);
     balance own = {0};
+    iso_tensor *shared = o->shared_hidden > 0 ? shared_expert(o, h) : NULL;
     h = iso_mixture_of_experts(
         h, o->experts, o->experts_per_token, o->hidden, .no_norm = o->raw_shares,
+        .activation = o->gelu_tanh ? ISO_EXPERTS_GELU_TANH : ISO_EXPERTS_SILU,
         .chosen = o->balance > 0 ? &own.chosen : NULL,
         .probability = o->balance > 0 ? &own.probability : NULL, .router_initializer = initializer,
         .gate_initializer = initializer, .up_initializer = initializer,
@@ -96,7 +161,7 @@ static iso_tensor *llama_experts(const iso_llama_options *o, iso_tensor *h, bala
         add_to(&sums->chosen, own.chosen);
         add_to(&sums->probability, own.probability);
     }
-    return h;
+    return shared ? iso_add(h, shared) : h;
 }
 
 static void llama_balance(const iso_llama_options *o, const balance *sums)
@@ -110,17 +175,9 @@ static void llama_balance(const iso_llama_options *o, const balance *sums)
 
 static iso_tensor *llama_perceptron(const iso_llama_options *o, iso_tensor *x, balance *sums)
 {
-    iso_tensor *h = llama_norm(o, x, "norm");
-    if (o->experts > 0)
-        return iso_add(x, llama_experts(o, h, sums));
-    iso_tensor *gate = iso_dense(h, o->hidden, .activation = ISO_SILU, .no_bias = true,
-                                 .kernel_initializer = iso_transformer_normal(0.02), .name = "gate");
-    iso_tensor *up = iso_dense(h, o->hidden, .no_bias = true,
-                               .kernel_initializer = iso_transformer_normal(0.02), .name = "up");
-    h = iso_dense(iso_multiply(gate, up), o->width, .no_bias = true,
-                  .kernel_initializer = iso_transformer_normal(0.02 / sqrt(2.0 * (double)o->layers)),
-                  .name = "down");
-    return iso_add(x, h);
+    iso_tensor *h = pre_norm(o, x, "norm");
+    h = o->experts > 0 ? llama_experts(o, h, sums) : gated_perceptron(o, h, o->hidden);
+    return add_branch(o, x, h, "post_norm");
 }
 
 static iso_tensor *llama_block(const iso_llama_options *o, int64_t number, iso_tensor *x, balance *sums)
@@ -162,12 +219,43 @@ static bool llama_experts_fit(const iso_llama_options *o)
                        (long long)o->experts_per_token, (long long)o->experts);
     else if (!(o->balance >= 0) || o->balance > 1e6)
         iso_graph_fail(graph, "llama: balance is %g; it must be from 0 to 1e6", o->balance);
-    else if (o->experts == 0 && (o->balance > 0 || o->raw_shares || o->experts_per_token != CHOICES))
+    else if (o->shared_hidden < 0 || o->shared_hidden > ISO_BUILTIN_MOST)
+        iso_graph_fail(graph, "llama: shared_hidden is %lld; it must be from 0, for none, to %d",
+                       (long long)o->shared_hidden, ISO_BUILTIN_MOST);
+    else if (o->experts == 0 &&
+             (o->balance > 0 || o->raw_shares || o->experts_per_token != CHOICES || o->shared_hidden > 0))
         iso_graph_fail(graph, "llama: %s needs experts",
-                       o->balance > 0  ? "balance"
-                       : o->raw_shares ? "raw_shares"
-                                       : "experts_per_token");
+                       o->balance > 0         ? "balance"
+                       : o->raw_shares        ? "raw_shares"
+                       : o->shared_hidden > 0 ? "shared_hidden"
+                                              : "experts_per_token");
     return iso_graph_error(graph) == ISO_OK;
+}
+
+/* A number that is positive, or 0 where that is its default. */
+static bool scale_fits(const iso_llama_options *o, const char *setting, double value, bool may_be_zero)
+{
+    bool fits = (value > 0 && !isinf(value)) || (value == 0 && may_be_zero);
+    if (!fits)
+        iso_graph_fail(iso_tensor_graph(o->x), "llama: %s is %g; it must be positive%s", setting, value,
+                       may_be_zero ? ", or 0 for its default" : "");
+    return fits;
+}
+
+static bool llama_scales_fit(const iso_llama_options *o)
+{
+    iso_graph *graph = iso_tensor_graph(o->x);
+    if (o->no_pre_norm && !o->post_norm)
+        iso_graph_fail(graph, "llama: no_pre_norm needs post_norm");
+    else if (o->qk_norm_whole && !o->qk_norm)
+        iso_graph_fail(graph, "llama: qk_norm_whole needs qk_norm");
+    return iso_graph_error(graph) == ISO_OK && scale_fits(o, "embedding_scale", o->embedding_scale, false) &&
+           scale_fits(o, "attention_scale", o->attention_scale, true) &&
+           scale_fits(o, "local_wavelength", o->local_wavelength, true) &&
+           scale_fits(o, "attention_cap", o->attention_cap, true) &&
+           scale_fits(o, "logit_cap", o->logit_cap, true) &&
+           scale_fits(o, "residual_scale", o->residual_scale, false) &&
+           scale_fits(o, "logit_divisor", o->logit_divisor, false);
 }
 
 static bool llama_numbers_fit(iso_llama_options *o)
@@ -189,12 +277,14 @@ static bool llama_numbers_fit(iso_llama_options *o)
         iso_graph_fail(graph, "llama: rope_linear is %g; it must be positive", o->rope_linear);
         return false;
     }
-    if (o->full_layers < 0) {
-        iso_graph_fail(graph, "llama: full_layers is %lld; it must not be negative",
-                       (long long)o->full_layers);
+    if (o->full_layers < 0 || o->full_every < 0) {
+        const bool layers = o->full_layers < 0;
+        iso_graph_fail(graph, "llama: %s is %lld; it must not be negative",
+                       layers ? "full_layers" : "full_every",
+                       (long long)(layers ? o->full_layers : o->full_every));
         return false;
     }
-    return llama_heads_fit(o) && llama_experts_fit(o);
+    return llama_scales_fit(o) && llama_heads_fit(o) && llama_experts_fit(o);
 }
 
 /* Whether x is [batch, t], t being at most `context`; other shapes are refused by the embedding and the attention. */
@@ -211,18 +301,24 @@ static bool llama_rows_fit(const iso_llama_options *o)
 static iso_tensor *llama_embed(const iso_llama_options *o)
 {
     const iso_initializer initializer = iso_transformer_normal(0.02);
-    return o->tied
-               ? iso_reversible_embedding(o->x, o->vocabulary, o->width,
-                                          .embeddings_initializer = initializer, .name = "token_embedding")
-               : iso_embedding(o->x, o->vocabulary, o->width, .embeddings_initializer = initializer,
-                               .name = "token_embedding");
+    iso_tensor *h =
+        o->tied ? iso_reversible_embedding(o->x, o->vocabulary, o->width,
+                                           .embeddings_initializer = initializer, .name = "token_embedding")
+                : iso_embedding(o->x, o->vocabulary, o->width, .embeddings_initializer = initializer,
+                                .name = "token_embedding");
+    const bool narrow = iso_graph_compute_type(iso_tensor_graph(o->x)) == ISO_BF16;
+    const double scale =
+        narrow ? iso_bf16_to_float(iso_bf16_of_double(o->embedding_scale)) : o->embedding_scale;
+    return scale == 1 ? h : iso_affine(h, scale, 0);
 }
 
 static iso_tensor *llama_logits(const iso_llama_options *o, iso_tensor *h)
 {
-    return o->tied ? iso_transformer_tied_logits(h, o->vocabulary, o->width)
-                   : iso_dense(h, o->vocabulary, .no_bias = true,
-                               .kernel_initializer = iso_transformer_normal(0.02), .name = "logits");
+    h = o->tied ? iso_transformer_tied_logits(h, o->vocabulary, o->width)
+                : iso_dense(h, o->vocabulary, .no_bias = true,
+                            .kernel_initializer = iso_transformer_normal(0.02), .name = "logits");
+    h = o->logit_divisor == 1 ? h : iso_affine(h, 1 / o->logit_divisor, 0);
+    return o->logit_cap == 0 ? h : iso_affine(iso_tanh(iso_affine(h, 1 / o->logit_cap, 0)), o->logit_cap, 0);
 }
 
 iso_tensor *iso_llama_with(const iso_llama_options *options, size_t size)

@@ -50,6 +50,29 @@ typedef struct iso_llama_options {
         raw_shares; /* false; the shares of a token's experts are their probabilities, which do not add up to 1 */
     double
         balance; /* 0; this times the load balancing loss of all layers (iso_balance_loss) is added to the loss */
+    bool zero_centered; /* false; normalisations multiply by 1 + scale (iso_rms_norm), as in Gemma */
+    bool gelu_tanh;     /* false; the gate's activation is gelu by tanh, as in Gemma, not silu */
+    /* 1; tokens' rows are multiplied by it, rounded to the type of the computation */
+    double embedding_scale;
+    double attention_scale; /* of the products of queries and keys; 1 / sqrt(head_dim) */
+    /* false; the results of attention and perceptron are normalised, too, before they are added, as in Gemma 2:
+     * block_0/attention_post_norm and block_0/post_norm */
+    bool post_norm;
+    bool no_pre_norm;   /* false; these are the only ones in a block, as in OLMo 2; needs post_norm */
+    int64_t full_every; /* of so many blocks the last one has no window; 0: see full_layers */
+    /* wavelength of the blocks with a window, whose positions are neither stretched nor divided, as in Gemma 3;
+     * 0: all blocks have the same positions */
+    double local_wavelength;
+    /* 0; scores of attention become attention_cap tanh(score / attention_cap), as in Gemma 2; 0: they do not */
+    double attention_cap;
+    double logit_cap;   /* logits become logit_cap tanh(logits / logit_cap); 0: they do not */
+    bool qk_norm_whole; /* false; with qk_norm: over all heads of a position, as in OLMo 2 */
+    /* 1; the results of attention and perceptron are multiplied by it before they are added, as in Granite */
+    double residual_scale;
+    double logit_divisor; /* 1; logits are divided by it, as in Granite */
+    /* With experts: features of a further perceptron, which all tokens take, times sigmoid(x share/kernel): the
+     * layers block_0/shared/gate, up, down and share, as in Qwen2-MoE; 0: there is none */
+    int64_t shared_hidden;
 } iso_llama_options;
 ISO_API iso_tensor *iso_llama_with(const iso_llama_options *options, size_t size);
 #define iso_llama(...) iso_llama_with(ISO_OPTIONS(iso_llama_options, __VA_ARGS__))

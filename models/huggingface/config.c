@@ -29,7 +29,7 @@ bool iso_hf_number(const json_t *config, const char *key, double fallback, doubl
 {
     const json_t *value = json_object_get(config, key);
     *number = fallback;
-    if (!value || json_is_null(value))
+    if (!value)
         return true;
     if (!json_is_number(value))
         return false;
@@ -82,7 +82,9 @@ static iso_status read_fixed(const char *file, const json_t *config, const iso_h
     char supported[80];
     const json_t *value = json_object_get(config, key->key);
     snprintf(supported, sizeof supported, "only %s is supported", key->fixed);
-    return is_fixed(value, key->fixed) ? ISO_OK : iso_hf_refuse(file, key->key, value, supported);
+    return (key->zero_is_null && json_is_null(value)) || is_fixed(value, key->fixed)
+               ? ISO_OK
+               : iso_hf_refuse(file, key->key, value, supported);
 }
 
 static iso_status read_key(const char *file, const json_t *config, const iso_hf_key *key, iso_pretrained *net)
@@ -94,9 +96,11 @@ static iso_status read_key(const char *file, const json_t *config, const iso_hf_
     case ISO_HF_FIXED:
         return read_fixed(file, config, key);
     case ISO_HF_COUNT:
-        number = key->zero_is_null && json_is_null(value) ? 0 : number;
-        status =
-            read_count(file, config, key->key, number, key->zero_is_null ? 0 : 1, ISO_BUILTIN_MOST, &number);
+        if (key->zero_is_null && json_is_null(value))
+            number = 0;
+        else
+            status = read_count(file, config, key->key, number, key->zero_is_null ? 0 : 1, ISO_BUILTIN_MOST,
+                                &number);
         break;
     case ISO_HF_FLAG:
         if (value && !json_is_boolean(value))

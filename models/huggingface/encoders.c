@@ -75,9 +75,8 @@ static const iso_hf_key xlm_roberta_keys[] = {BERT_KEYS(30522, 1e-12), {0}};
 static iso_status read_pad(const char *file, const json_t *config, int64_t fallback, iso_bert_options *o)
 {
     double pad = -1;
-    const json_t *given = json_object_get(config, "pad_token_id");
-    if ((given && json_is_null(given)) || !iso_hf_number(config, "pad_token_id", (double)fallback, &pad) ||
-        !(pad >= 0) || pad >= (double)o->vocabulary || pad != (double)(int64_t)pad)
+    if (!iso_hf_number(config, "pad_token_id", (double)fallback, &pad) || !(pad >= 0) ||
+        pad >= (double)o->vocabulary || pad != (double)(int64_t)pad)
         return iso_hf_refuse(file, "pad_token_id", json_object_get(config, "pad_token_id"),
                              "it must be a token of the vocabulary");
     o->pad = (int64_t)pad;
@@ -119,20 +118,21 @@ done:
     return status;
 }
 
-static iso_status read_rate(const char *file, const json_t *config, const char *key, double fallback,
-                            double *rate)
+/* null, too, is the rate of other layers. */
+static iso_status read_classifier_dropout(const char *file, const json_t *config, iso_bert_options *o)
 {
-    if (iso_hf_number(config, key, fallback, rate))
+    static const char key[] = "classifier_dropout";
+    const json_t *value = json_object_get(config, key);
+    o->classifier_dropout = o->dropout;
+    if (json_is_null(value) || iso_hf_number(config, key, o->dropout, &o->classifier_dropout))
         return ISO_OK;
-    return iso_hf_refuse(file, key, json_object_get(config, key), "it must be a number");
+    return iso_hf_refuse(file, key, value, "it must be a number");
 }
 
 static iso_status read_bert(const char *file, const json_t *config, int64_t pad, iso_bert_options *o)
 {
     iso_status status = read_all(file, config, "num_attention_heads", "hidden_act", pad, o);
-    return status == ISO_OK
-               ? read_rate(file, config, "classifier_dropout", o->dropout, &o->classifier_dropout)
-               : status;
+    return status == ISO_OK ? read_classifier_dropout(file, config, o) : status;
 }
 
 static iso_status bert_read(const char *file, const json_t *config, iso_builtin_settings *settings)

@@ -40,7 +40,7 @@ static bool is_file_name(const char *path)
     return iso_file_name_ends(path, ".safetensors") || is_index(path);
 }
 
-static bool is_there(const char *folder, const char *name)
+bool iso_hf_is_there(const char *folder, const char *name)
 {
     struct stat about;
     char *path = iso_file_join(folder, name);
@@ -109,14 +109,14 @@ static iso_status add_indexed(const char *path, iso_text *paths, json_t **map)
 
 static iso_status add_folder(const char *folder, iso_text *paths, json_t **map)
 {
-    if (is_there(folder, ISO_HF_WEIGHTS)) {
+    if (iso_hf_is_there(folder, ISO_HF_WEIGHTS)) {
         iso_text_add(paths, "%s/%s\n", folder, ISO_HF_WEIGHTS);
         return ISO_OK;
     }
-    if (!is_there(folder, ISO_HF_INDEX))
+    if (!iso_hf_is_there(folder, ISO_HF_INDEX))
         return iso_error(
             ISO_INVALID, "'%s' has neither " ISO_HF_WEIGHTS " nor " ISO_HF_INDEX "%s", folder,
-            is_there(folder, "pytorch_model.bin")
+            iso_hf_is_there(folder, "pytorch_model.bin")
                 ? "; pytorch_model.bin is not read: save_pretrained() of transformers writes the others"
                 : "");
     char *path = iso_file_join(folder, ISO_HF_INDEX);
@@ -129,7 +129,7 @@ iso_status iso_hf_remove_index(const char *folder, iso_text *paths)
 {
     char *index = iso_file_join(folder, ISO_HF_INDEX);
     iso_status status = index ? ISO_OK : iso_no_memory("the names of files of '%s'", folder);
-    if (status == ISO_OK && is_there(folder, ISO_HF_INDEX)) {
+    if (status == ISO_OK && iso_hf_is_there(folder, ISO_HF_INDEX)) {
         status = add_indexed(index, paths, NULL);
         if (status == ISO_OK && unlink(index))
             status = iso_file_failed(index, "it cannot be removed");
@@ -155,7 +155,8 @@ iso_status iso_pretrained_has_weights(iso_context *ctx, const char *path, bool *
 {
     ISO_DEFAULT_MODES();
     ISO_NEED_AGREED(ctx, path, has);
-    bool found = is_file_name(path) || is_there(path, ISO_HF_WEIGHTS) || is_there(path, ISO_HF_INDEX);
+    bool found =
+        is_file_name(path) || iso_hf_is_there(path, ISO_HF_WEIGHTS) || iso_hf_is_there(path, ISO_HF_INDEX);
     iso_status status = iso_agree(ctx, iso_broadcast(ctx, &found, sizeof found));
     if (status == ISO_OK)
         *has = found;

@@ -1,5 +1,5 @@
-/* Pretrained GPT-2, LLaMA, Mistral, Mixtral, Qwen, Phi-3, BERT, RoBERTa, DistilBERT and ViT in the form of Hugging
- * Face's transformers: a folder with config.json and model.safetensors, or several files that
+/* Pretrained GPT-2, LLaMA and decoders like it, BERT, RoBERTa, DistilBERT and ViT in the form of Hugging Face's
+ * transformers: a folder with config.json and model.safetensors, or several files that
  * model.safetensors.index.json names.
  * Functions are local unless their comment says otherwise. */
 #ifndef ISO_MODELS_HUGGINGFACE_HUGGINGFACE_H
@@ -32,8 +32,9 @@ ISO_API iso_status iso_pretrained_read(iso_context *ctx, const char *folder, iso
  * compiled or not. path: a folder, a .safetensors file or a .safetensors.index.json file. Each rank reads what its
  * slots need; F16, BF16, F32 and F64 are converted to the type of the variables. Names may lack "transformer.",
  * "model." or "bert.". A classifier that the files lack keeps its weights, and a warning names its tensors; other
- * heads in the files are ignored. ISO_INVALID: the model is another network, or a tensor is missing, has another
- * shape, or is in the files and not in the model; ISO_IO. All name the file and the tensor. Collective. */
+ * heads in the files are ignored. ISO_INVALID: the model is another network, a tensor is missing, has another shape,
+ * or is in the files and not in the model, or config.json of a folder says other numbers than the model's settings,
+ * such as its heads; ISO_IO. All name the file and the tensor, or the key and both values. Collective. */
 ISO_API iso_status iso_pretrained_load_weights(iso_model *model, const char *path);
 /* Whether `path` is a .safetensors or .safetensors.index.json file, or a folder that has model.safetensors or
  * model.safetensors.index.json, as the chief sees it. ISO_INVALID: an argument is NULL. Collective. */

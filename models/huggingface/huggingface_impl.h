@@ -46,7 +46,7 @@ typedef struct iso_hf_key {
     const char *setting; /* of the built-in model */
     double fallback;     /* if the file lacks the key */
     const char *fixed;   /* of ISO_HF_FIXED: the only value that we have, as JSON; a file may lack the key */
-    bool zero_is_null;   /* a setting of 0 is null in the file */
+    bool zero_is_null;   /* a setting of 0 is null in the file; ISO_HF_FIXED: null is accepted */
 } iso_hf_key;
 
 typedef struct iso_hf_architecture {
@@ -69,7 +69,15 @@ typedef struct iso_hf_architecture {
     const char *lacks; /* for messages: what it has not; NULL: it has all */
 } iso_hf_architecture;
 
-/* Those of encoders.c, in the order of iso_hf_architectures. */
+/* Those of gpt2.c, decoders.c, mixtures.c and gemma.c, in the order of iso_hf_architectures. */
+extern const iso_hf_architecture iso_hf_gpt2, iso_hf_llama, iso_hf_mistral, iso_hf_qwen2, iso_hf_qwen3,
+    iso_hf_phi3, iso_hf_mixtral, iso_hf_qwen3_moe, iso_hf_gemma, iso_hf_gemma2, iso_hf_gemma3, iso_hf_olmo2,
+    iso_hf_granite, iso_hf_olmoe, iso_hf_qwen2_moe;
+#define ISO_HF_DECODERS                                                                                      \
+    &iso_hf_gpt2, &iso_hf_llama, &iso_hf_mistral, &iso_hf_qwen2, &iso_hf_qwen3, &iso_hf_phi3,                \
+        &iso_hf_mixtral, &iso_hf_qwen3_moe, &iso_hf_gemma, &iso_hf_gemma2, &iso_hf_gemma3, &iso_hf_olmo2,    \
+        &iso_hf_granite, &iso_hf_olmoe, &iso_hf_qwen2_moe
+/* Those of encoders.c, likewise. */
 extern const iso_hf_architecture iso_hf_bert, iso_hf_roberta, iso_hf_xlm_roberta, iso_hf_distilbert,
     iso_hf_vit;
 #define ISO_HF_ENCODERS &iso_hf_bert, &iso_hf_roberta, &iso_hf_xlm_roberta, &iso_hf_distilbert, &iso_hf_vit
@@ -103,6 +111,9 @@ bool iso_hf_is_ignored(const iso_hf_architecture *architecture, const char *name
 
 /* Makes a network from the text of a config.json, which messages call `name`. Local. */
 iso_status iso_hf_config_parse(const char *name, const char *text, size_t bytes, iso_pretrained *net);
+/* Whether a model of these settings, of a built-in one of this name, is the network of a folder's config.json, if it
+ * has one of a network that can be this one. ISO_INVALID names the key and both values. Local. */
+iso_status iso_hf_check_config(const char *folder, const char *builtin, const iso_builtin_settings *settings);
 /* The keys of a model's config.json, added to those of `config`. dtype: the name of the type of its weights. */
 void iso_hf_config_write(const iso_hf_architecture *architecture, const iso_builtin_settings *settings,
                          const char *dtype, json_t *config);
@@ -112,10 +123,11 @@ iso_status iso_hf_refuse(const char *file, const char *key, const json_t *value,
  * they are as many, otherwise those of transformers. ISO_INVALID: iso_hf_refuse. */
 iso_status iso_hf_read_labels(const char *file, const json_t *config, int *count);
 void iso_hf_write_labels(int64_t count, json_t *config);
-/* A number that a key has; false: it has another value. A key that is missing or null has the fallback. */
+/* A number that a key has; false: it has another value, such as null, which transformers takes of few keys. A key
+ * that is missing has the fallback. */
 bool iso_hf_number(const json_t *config, const char *key, double fallback, double *number);
 
-/* A count from 1 to ISO_BUILTIN_MOST, and a number above 0. A key that is missing or null has the fallback.
+/* A count from 1 to ISO_BUILTIN_MOST, and a number above 0. A key that is missing has the fallback.
  * ISO_INVALID: iso_hf_refuse. */
 iso_status iso_hf_count(const char *file, const json_t *config, const char *key, int64_t fallback,
                         int64_t *count);
@@ -127,6 +139,10 @@ iso_status iso_hf_positive(const char *file, const json_t *config, const char *k
 /* The keys of rotary positions, to settings of llama, whose `context` is max_position_embeddings, and back.
  * ISO_INVALID: iso_hf_refuse. */
 iso_status iso_hf_read_rotary(const char *file, const json_t *config, iso_llama_options *o);
+/* The same with one kind of positions for blocks with a window and another for those without; o->wavelength and
+ * o->local_wavelength have the values of files that lack them. */
+iso_status iso_hf_read_two_rotaries(const char *file, const json_t *config, iso_llama_options *o);
+void iso_hf_write_two_rotaries(const iso_llama_options *o, double local_wavelength, json_t *config);
 void iso_hf_write_rotary(const iso_llama_options *o, json_t *config);
 /* Whether these keys can say what the settings do. */
 bool iso_hf_has_rotary(const iso_llama_options *o);
@@ -141,6 +157,8 @@ char *iso_hf_new_name(const char *name, char text[ISO_HF_NAME]);
 /* Removes a folder's index, if it has one, and adds the paths of the files that it named to `paths`, each with a
  * newline. Local. */
 iso_status iso_hf_remove_index(const char *folder, iso_text *paths);
+/* Whether a folder has a file of this name. Local. */
+bool iso_hf_is_there(const char *folder, const char *name);
 /* The text of a file of at most `most` bytes; iso_free. Local. */
 iso_status iso_hf_read_text(const char *path, size_t most, char **text, size_t *bytes);
 

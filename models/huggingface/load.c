@@ -110,6 +110,14 @@ static iso_status check_file(const loading *l, iso_graph *graph, iso_saved_file 
     return ISO_OK;
 }
 
+/* Heads and the like change what weights of the same shapes compute. */
+static iso_status check_config(const loading *l, iso_graph *graph)
+{
+    return iso_is_chief(iso_graph_context(graph))
+               ? iso_hf_check_config(l->path, l->architecture->builtin, &l->settings)
+               : ISO_OK;
+}
+
 static iso_status check(const loading *l, iso_graph *graph)
 {
     iso_status status = ISO_OK;
@@ -118,6 +126,7 @@ static iso_status check(const loading *l, iso_graph *graph)
             ISO_TRY(check_variable(l, iso_graph_variable(graph, i)));
     for (int i = 0; i < l->files.count; i++)
         ISO_TRY(check_file(l, graph, l->files.files[i]));
+    ISO_TRY(check_config(l, graph));
 done:
     return status;
 }

@@ -14,6 +14,13 @@ typedef struct rotary {
     iso_llama_options *o;
 } rotary;
 
+/* A number that is 0 if it is missing or null. */
+static bool read_number(const json_t *scaling, const char *key, double *number)
+{
+    *number = 0;
+    return json_is_null(json_object_get(scaling, key)) || iso_hf_number(scaling, key, 0, number);
+}
+
 static iso_status read_default(const rotary *r)
 {
     (void)r;
@@ -53,10 +60,10 @@ done:
     return status;
 }
 
-/* A number that has the fallback if it is 0, too. */
+/* A number that has the fallback if it is 0 or null, too. */
 static iso_status read_beta(const rotary *r, const char *key, double fallback, double *beta)
 {
-    bool is_number = iso_hf_number(r->scaling, key, fallback, beta);
+    bool is_number = read_number(r->scaling, key, beta);
     *beta = *beta == 0 ? fallback : *beta;
     if (is_number && *beta > 0)
         return ISO_OK;
@@ -77,9 +84,9 @@ static iso_status read_attention_factor(const rotary *r)
     const json_t *given = json_object_get(r->scaling, "attention_factor");
     if (given && !json_is_null(given))
         return iso_hf_positive(r->file, r->scaling, "attention_factor", 0, &o->rope_attention);
-    if (!iso_hf_number(r->scaling, "mscale", 0, &scale) || scale < 0)
+    if (!read_number(r->scaling, "mscale", &scale) || scale < 0)
         return iso_hf_refuse(r->file, "mscale", json_object_get(r->scaling, "mscale"), "it must be a number");
-    if (!iso_hf_number(r->scaling, "mscale_all_dim", 0, &scale_all) || scale_all < 0)
+    if (!read_number(r->scaling, "mscale_all_dim", &scale_all) || scale_all < 0)
         return iso_hf_refuse(r->file, "mscale_all_dim", json_object_get(r->scaling, "mscale_all_dim"),
                              "it must be a number");
     if (scale > 0 && scale_all > 0)
@@ -171,6 +178,72 @@ done:
     return status;
 }
 
+/* ---- two kinds of positions, as in Gemma 3 ---- */
+
+#define WITHOUT_WINDOW "full_attention"
+#define WITH_WINDOW "sliding_attention"
+#define LOCAL_BASE "rope_local_base_freq"
+
+/* A config that has the positions of blocks without a window alone. As in transformers, what "rope_scaling" has
+ * counts before what "rope_parameters" has. */
+static json_t *config_without_window(const json_t *config)
+{
+    static const char *const kept[] = {ORIGINAL, "partial_rotary_factor", "rope_theta"};
+    const json_t *own = json_object_get(json_object_get(config, "rope_parameters"), WITHOUT_WINDOW),
+                 *older = json_object_get(config, "rope_scaling");
+    json_t *alone = json_object(), *both = json_is_object(own) ? json_copy((json_t *)own) : json_object();
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        if (json_object_get(config, kept[i]))
+            json_object_set(alone, kept[i], json_object_get(config, kept[i]));
+    if (json_is_object(older))
+        json_object_update(both, (json_t *)older);
+    if (json_object_size(both) > 0)
+        json_object_set(alone, "rope_parameters", both);
+    json_decref(both);
+    return alone;
+}
+
+static iso_status read_local(const char *file, const json_t *config, iso_llama_options *o)
+{
+    const json_t *own = json_object_get(json_object_get(config, "rope_parameters"), WITH_WINDOW);
+    const char *type = json_is_object(own) ? type_of(own) : NULL;
+    const bool has_base = json_object_get(own, "rope_theta") != NULL;
+    if (type && strcmp(type, "default") != 0)
+        return iso_hf_refuse(file, WITH_WINDOW, own, "the type \"default\" is supported");
+    return iso_hf_positive(file, has_base ? own : config, has_base ? "rope_theta" : LOCAL_BASE,
+                           o->local_wavelength, &o->local_wavelength);
+}
+
+/* Each is an object, null or missing. */
+static iso_status check_objects(const char *file, const json_t *config)
+{
+    const json_t *older = json_object_get(config, "rope_scaling"),
+                 *both = json_object_get(config, "rope_parameters"),
+                 *of[] = {both, json_object_get(both, WITHOUT_WINDOW), json_object_get(both, WITH_WINDOW)};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        if (of[i] && !json_is_null(of[i]) && !json_is_object(of[i]))
+            return iso_hf_refuse(file, "rope_parameters", both, "it must hold objects");
+    if (older && !json_is_null(older) && !json_is_object(older))
+        return iso_hf_refuse(file, "rope_scaling", older, "it must be an object");
+    if (type_of(both) || json_object_get(both, "rope_theta"))
+        return iso_hf_refuse(file, "rope_parameters", both,
+                             "it must hold \"" WITHOUT_WINDOW "\" and \"" WITH_WINDOW "\"");
+    return ISO_OK;
+}
+
+iso_status iso_hf_read_two_rotaries(const char *file, const json_t *config, iso_llama_options *o)
+{
+    json_t *alone = NULL;
+    iso_status status;
+    ISO_TRY(check_objects(file, config));
+    ISO_TRY(read_local(file, config, o));
+    alone = config_without_window(config);
+    ISO_TRY(iso_hf_read_rotary(file, alone, o));
+done:
+    json_decref(alone);
+    return status;
+}
+
 /* ---- writing ---- */
 
 static json_t *yarn_of(const iso_llama_options *o)
@@ -204,11 +277,18 @@ static json_t *scaling_of(const iso_llama_options *o, const json_t *before)
 void iso_hf_write_rotary(const iso_llama_options *o, json_t *config)
 {
     const char *key;
-    json_t *scaling = scaling_of(o, scaling_in(config, &key));
+    const json_t *before = scaling_in(config, &key), *own = json_object_get(before, WITHOUT_WINDOW);
+    json_t *scaling = scaling_of(o, own ? own : before);
     json_object_set_new(config, "rope_theta", json_real(o->wavelength));
     json_object_del(config, "rope_parameters");
     json_object_del(config, ORIGINAL); /* it would count instead of that in rope_scaling */
     json_object_set_new(config, "rope_scaling", scaling);
+}
+
+void iso_hf_write_two_rotaries(const iso_llama_options *o, double local_wavelength, json_t *config)
+{
+    iso_hf_write_rotary(o, config);
+    json_object_set_new(config, LOCAL_BASE, json_real(local_wavelength));
 }
 
 bool iso_hf_has_rotary(const iso_llama_options *o)

@@ -43,6 +43,11 @@
     {                                                                                                        \
         key, ISO_HF_##kind, setting, fallback, NULL, zero_is_null                                            \
     }
+/* The same, and null is this value. */
+#define FIXED_OR_NULL(key, value)                                                                            \
+    {                                                                                                        \
+        key, ISO_HF_FIXED, NULL, 0, value, true                                                              \
+    }
 #define FIXED(key, value)                                                                                    \
     {                                                                                                        \
         key, ISO_HF_FIXED, NULL, 0, value, false                                                             \

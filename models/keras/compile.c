@@ -128,14 +128,17 @@ static iso_status read_rule(iso_keras_arguments *arguments, const iso_descriptor
                             iso_optimizer *optimizer)
 {
     const iso_layer_config *config = &arguments->config;
+    const iso_optimizer_rule *rule = iso_optimizer_rule_find(row->name);
+    const char *empty = rule->empty_list, *not_zero = rule->not_zero;
     iso_status status = iso_optimizer_find(row->name, optimizer);
     for (int i = 0; status == ISO_OK && row->setting[i].name; i++) {
         const iso_setting *setting = &row->setting[i];
         bool none = setting->kind == ISO_SETTING_OPTIONAL &&
                     json_is_null(json_object_get(arguments->members, iso_setting_keras(setting)));
         optimizer->hyper[i] = number(config, iso_setting_keras(setting), none ? 0 : setting->fallback);
+        if (!none && optimizer->hyper[i] == 0 && not_zero && strcmp(setting->name, not_zero) == 0)
+            config->refuse(config, not_zero, "null or a number that is not 0");
     }
-    const char *empty = iso_optimizer_rule_find(row->name)->empty_list;
     if (empty && json_array_size(json_object_get(arguments->members, empty)) > 0)
         config->refuse(config, empty, "an empty list");
     if (empty)

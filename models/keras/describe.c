@@ -367,14 +367,17 @@ static iso_status check_activation(const char *layer, const json_t *config)
     return ISO_OK;
 }
 
-/* What an attention of Keras does not have. */
-static iso_status check_attention(const char *layer, const char *type, const json_t *config)
+/* What a layer of Keras does not have. */
+static iso_status check_options(const char *layer, const char *type, const json_t *config)
 {
     static const struct {
         const char *noted, *option;
     } ours[] = {{"rope_max_wavelength", "rope_max_wavelength"},
                 {"qk_norm_epsilon", "qk_norm"},
-                {"use_output_bias", "no_output_bias"}};
+                {"use_output_bias", "no_output_bias"},
+                {"score_scale", "score_scale"},
+                {"score_cap", "score_cap"},
+                {"zero_centered", "zero_centered"}};
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
         if (json_object_get(config, ours[i].noted))
             return iso_error(
@@ -425,7 +428,7 @@ static iso_status check_config(const char *layer, const char *type, const json_t
     if (status == ISO_OK)
         status = check_activation(layer, config);
     if (status == ISO_OK)
-        status = check_attention(layer, type, config);
+        status = check_options(layer, type, config);
     return status == ISO_OK ? check_strides(layer, type, config) : status;
 }
 

@@ -1,5 +1,6 @@
-/* Functions of keras.ops over dimensions: sums, means, extremes, norms, softmax. */
+/* Functions of keras.ops over dimensions: sums, means, extremes, orders, norms, softmax. */
 #include <float.h>
+#include <limits.h>
 #include <math.h>
 
 #include "models/keras/functions_impl.h"
@@ -307,6 +308,84 @@ static void cumsum(iso_keras_function *f)
     iso_keras_give(f, x);
 }
 
+/* ---- elements in their order ---- */
+
+/* Real numbers; Keras keeps the type of others. */
+static iso_tensor *ordered_operand(iso_keras_function *f)
+{
+    iso_tensor *x = iso_keras_operand_of(f, 0);
+    if (iso_tensor_good(x) && !iso_dtype_is_float(iso_tensor_dtype(x)))
+        return iso_keras_refuse_call(f, "its tensor holds integers; supported: real numbers");
+    return x;
+}
+
+static void top_k(iso_keras_function *f)
+{
+    iso_tensor *x = ordered_operand(f), *index = NULL;
+    const iso_shape *shape = iso_tensor_shape(x);
+    const int64_t k = iso_config_count(f->settings, "k", 1), n = shape->dim[shape->rank - 1];
+    iso_config_flag(f->settings, "sorted", true); /* in any order, that is, also in this one */
+    if (f->status != ISO_OK)
+        return;
+    if (shape->rank < 2)
+        iso_keras_refuse_batch(f, "it compares the rows of the batch");
+    else if (k < 1 || k > n || k > INT_MAX)
+        iso_config_refuse(f->settings, "k", "from 1 to the elements of the last dimension");
+    else {
+        iso_keras_give(f, iso_top_k(x, (int)k, &index));
+        iso_keras_give(f, index);
+    }
+}
+
+/* x with an axis as the last one, and back. */
+static iso_tensor *swap_with_last(iso_tensor *x, int axis)
+{
+    const int last = iso_tensor_shape(x)->rank - 1;
+    int permutation[ISO_MAX_RANK];
+    for (int d = 0; d <= last; d++)
+        permutation[d] = d == axis ? last : d == last ? axis : d;
+    return axis == last ? x : iso_transpose(x, permutation);
+}
+
+/* An axis to sort along; -1, and a refusal: there is none. */
+static int sorted_axis(iso_keras_function *f, iso_tensor *x)
+{
+    if (json_is_null(json_object_get(f->layer->config, "axis"))) {
+        iso_config_refuse(f->settings, "axis", "one dimension");
+        return -1;
+    }
+    const int axis = iso_keras_axis(f, "axis", x, -1);
+    if (axis >= 0 && iso_keras_is_batch(x, axis)) {
+        iso_keras_refuse_batch(f, "it compares the rows of the batch");
+        return -1;
+    }
+    return axis;
+}
+
+/* All elements: the largest first, or of the opposite numbers, of which the first of equals stays the first. */
+static void sort(iso_keras_function *f)
+{
+    iso_tensor *x = ordered_operand(f);
+    const int axis = f->status == ISO_OK ? sorted_axis(f, x) : -1;
+    if (axis < 0)
+        return;
+    const int last = iso_tensor_shape(x)->rank - 1;
+    const int64_t n = iso_tensor_shape(x)->dim[axis];
+    x = iso_flip(iso_top_k(swap_with_last(x, axis), (int)n, NULL), last);
+    iso_keras_give(f, swap_with_last(x, axis));
+}
+
+static void argsort(iso_keras_function *f)
+{
+    iso_tensor *x = ordered_operand(f), *index = NULL;
+    const int axis = f->status == ISO_OK ? sorted_axis(f, x) : -1;
+    if (axis < 0)
+        return;
+    const int64_t n = iso_tensor_shape(x)->dim[axis];
+    iso_top_k(iso_negate(swap_with_last(x, axis)), (int)n, &index);
+    iso_keras_give(f, swap_with_last(index, axis));
+}
+
 const iso_keras_function_type iso_keras_reduce_functions[] = {{"Mean", "x", mean},
                                                               {"Sum", "x", sum},
                                                               {"Max", "x", largest},
@@ -325,6 +404,9 @@ const iso_keras_function_type iso_keras_reduce_functions[] = {{"Mean", "x", mean
                                                               {"Norm", "x", norm},
                                                               {"Normalize", "x", normalize},
                                                               {"Logsumexp", "x", logsumexp},
+                                                              {"TopK", "x", top_k},
+                                                              {"Sort", "x", sort},
+                                                              {"Argsort", "x", argsort},
                                                               {"Softmax", "x", softmax},
                                                               {"LogSoftmax", "x", log_softmax},
                                                               {0}};

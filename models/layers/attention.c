@@ -54,6 +54,11 @@ static double attention_factor(const attention *a)
     return a->options->rope_max_wavelength != 0 ? iso_option_number(a->options->rope_attention_factor, 1) : 1;
 }
 
+static double score_scale(const attention *a)
+{
+    return iso_option_number(a->options->score_scale, 1 / sqrt((double)a->key_dim));
+}
+
 static bool is_factor(double number)
 {
     return number > 0 && !isinf(number);
@@ -104,6 +109,13 @@ static bool check_numbers(const attention *a)
         return false;
     else if (o->qk_norm && !(qk_norm_epsilon(a) > 0))
         iso_layer_fail(a->layer, "qk_norm_epsilon is %g, it must be positive", qk_norm_epsilon(a));
+    else if (!o->qk_norm && (o->qk_norm_zero_centered || o->qk_norm_whole))
+        iso_layer_fail(a->layer, "%s needs qk_norm",
+                       o->qk_norm_whole ? "qk_norm_whole" : "qk_norm_zero_centered");
+    else if (!is_factor(score_scale(a)))
+        iso_layer_fail(a->layer, "score_scale is %g, it must be positive", score_scale(a));
+    else if (o->score_cap != 0 && !is_factor(o->score_cap))
+        iso_layer_fail(a->layer, "score_cap is %g, it must be positive (0: none)", o->score_cap);
     else if (o->output_shape.rank < 0)
         iso_layer_fail(a->layer, "output_shape has %d dimensions", o->output_shape.rank);
     else
@@ -338,8 +350,9 @@ static iso_tensor *attend(const attention *a, iso_tensor *query, iso_tensor *key
     if (!iso_tensor_good(query) || !iso_tensor_good(key) || !iso_tensor_good(value))
         return value;
     const double factor = attention_factor(a);
-    iso_attention_form form = {.scale = factor * factor / sqrt((double)a->key_dim),
+    iso_attention_form form = {.scale = factor * factor * score_scale(a),
                                .masked = MASKED,
+                               .cap = o->score_cap,
                                .causal = o->causal,
                                .window = o->sliding_window,
                                .zero_masked = o->dropout != 0}; /* as in Keras */
@@ -352,16 +365,36 @@ static iso_tensor *attend(const attention *a, iso_tensor *query, iso_tensor *key
     return iso_by_mode(iso_attention_op(query, key, value, mask, &form), y);
 }
 
+/* x: [lead..., n, heads, key_dim]; scale: [heads, key_dim], if all heads are one row, otherwise [key_dim] */
+static iso_tensor *normalise_rows(const attention *a, iso_tensor *x, iso_tensor *scale)
+{
+    const iso_shape shape = *iso_tensor_shape(x);
+    if (!a->options->qk_norm_whole)
+        return iso_rms_norm_op(x, scale, qk_norm_epsilon(a));
+    iso_shape joined = shape;
+    const int64_t features = shape.dim[shape.rank - 2] * shape.dim[shape.rank - 1];
+    joined.dim[--joined.rank - 1] = features;
+    scale = iso_reshape_to(scale, ISO_SHAPE(features));
+    return iso_reshape_to(iso_rms_norm_op(iso_reshape_to(x, joined), scale, qk_norm_epsilon(a)), shape);
+}
+
 /* x: [lead..., n, heads, key_dim], queries or keys. As other normalisations, it is in the type of variables. */
 static iso_tensor *normalise_heads(const attention *a, iso_tensor *x, const char *scale)
 {
-    const iso_weight_form form = {.what = scale, .default_value = ISO_INIT_ONES};
+    const iso_multi_head_attention_options *o = a->options;
+    const iso_weight_form form = {.what = scale,
+                                  .default_value = o->qk_norm_zero_centered ? ISO_INIT_ZEROS : ISO_INIT_ONES};
     iso_layer uncast = *a->layer;
-    if (!a->options->qk_norm || !iso_tensor_good(x))
+    if (!o->qk_norm || !iso_tensor_good(x))
         return x;
     uncast.uncast = true;
-    iso_tensor *weight = iso_layer_weight(&uncast, &form, ISO_SHAPE(a->key_dim));
-    return iso_layer_cast(a->layer, iso_rms_norm_op(iso_layer_cast(&uncast, x), weight, qk_norm_epsilon(a)));
+    const iso_shape *shape = iso_tensor_shape(x);
+    iso_tensor *weight = iso_layer_weight(
+        &uncast, &form,
+        o->qk_norm_whole ? ISO_SHAPE(shape->dim[shape->rank - 2], a->key_dim) : ISO_SHAPE(a->key_dim));
+    if (o->qk_norm_zero_centered)
+        weight = iso_affine(weight, 1, 1);
+    return iso_layer_cast(a->layer, normalise_rows(a, iso_layer_cast(&uncast, x), weight));
 }
 
 /* x: [batch, t, heads, features] */
@@ -447,8 +480,16 @@ static void note_extensions(iso_layer *layer, const attention *a)
     }
     if (o->qk_norm)
         iso_layer_note_real(layer, "qk_norm_epsilon", qk_norm_epsilon(a));
+    if (o->qk_norm_zero_centered)
+        iso_layer_note_flag(layer, "qk_norm_zero_centered", true);
+    if (o->qk_norm_whole)
+        iso_layer_note_flag(layer, "qk_norm_whole", true);
     if (o->no_output_bias && !o->no_bias)
         iso_layer_note_flag(layer, "use_output_bias", false);
+    if (o->score_scale != 0)
+        iso_layer_note_real(layer, "score_scale", o->score_scale);
+    if (o->score_cap != 0)
+        iso_layer_note_real(layer, "score_cap", o->score_cap);
 }
 
 /* Their order is part of a model's hash in checkpoints. */
@@ -630,7 +671,11 @@ iso_tensor *iso_grouped_query_attention_with(const iso_grouped_query_attention_o
                                                       .no_output_bias = o.no_output_bias,
                                                       .rope_attention_factor = o.rope_attention_factor,
                                                       .kernel_constraint = o.kernel_constraint,
-                                                      .bias_constraint = o.bias_constraint};
+                                                      .bias_constraint = o.bias_constraint,
+                                                      .score_scale = o.score_scale,
+                                                      .qk_norm_zero_centered = o.qk_norm_zero_centered,
+                                                      .qk_norm_whole = o.qk_norm_whole,
+                                                      .score_cap = o.score_cap};
     return build_layer(&grouped, &options, o.num_key_value_heads);
 }
 

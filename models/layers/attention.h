@@ -56,6 +56,12 @@ typedef struct iso_multi_head_attention_options {
      * its square; 1 */
     double rope_attention_factor;
     iso_weight_constraint kernel_constraint, bias_constraint; /* applied after each update */
+    double score_scale;         /* of the products of queries and keys; 1 / sqrt(key_dim) */
+    bool qk_norm_zero_centered; /* with qk_norm: the factors are 1 + scale, as in iso_rms_norm */
+    /* With qk_norm: all heads of a position are one row, as in OLMo 2; the variables are [heads, key_dim]. */
+    bool qk_norm_whole;
+    double
+        score_cap; /* scores become score_cap tanh(score / score_cap), before masks, as in Gemma 2; 0: they do not */
 } iso_multi_head_attention_options;
 ISO_API iso_tensor *iso_multi_head_attention_with(const iso_multi_head_attention_options *options,
                                                   size_t size);
@@ -93,6 +99,9 @@ typedef struct iso_grouped_query_attention_options {
     bool no_output_bias;
     double rope_attention_factor;                             /* 1 */
     iso_weight_constraint kernel_constraint, bias_constraint; /* applied after each update */
+    double score_scale;                                       /* 1 / sqrt(head_dim) */
+    bool qk_norm_zero_centered, qk_norm_whole;
+    double score_cap;
 } iso_grouped_query_attention_options;
 ISO_API iso_tensor *iso_grouped_query_attention_with(const iso_grouped_query_attention_options *options,
                                                      size_t size);

@@ -53,7 +53,8 @@ ISO_API iso_tensor *iso_layer_norm_with(const iso_layer_norm_options *options, s
 
 /* Divides each row by the root of the mean square of its last `axes` dimensions (Zhang and Sennrich 2019, arXiv
  * 1910.07467): x / sqrt(mean(x^2) + epsilon) * scale. Variable: scale, of the shape of these dimensions, ones at
- * first. */
+ * first; with zero_centered, as in Gemma, the factor is 1 + scale, and scale is zeros at first, which Keras's files
+ * cannot hold. */
 typedef struct iso_rms_norm_options {
     char begin_;
     iso_tensor *x;
@@ -61,6 +62,7 @@ typedef struct iso_rms_norm_options {
     int axes;       /* 1: the last dimension */
     const char *scale_layout;
     const char *name;
+    bool zero_centered;
 } iso_rms_norm_options;
 ISO_API iso_tensor *iso_rms_norm_with(const iso_rms_norm_options *options, size_t size);
 #define iso_rms_norm(...) iso_rms_norm_with(ISO_OPTIONS(iso_rms_norm_options, __VA_ARGS__))

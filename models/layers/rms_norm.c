@@ -5,12 +5,15 @@
 static iso_tensor *divide_by_root(const iso_layer *layer, const iso_rms_norm_options *options, iso_tensor *x,
                                   int axes, double epsilon)
 {
-    const iso_weight_form form = {
-        .what = "scale", .default_value = ISO_INIT_ONES, .layout = options->scale_layout};
+    const iso_weight_form form = {.what = "scale",
+                                  .default_value = options->zero_centered ? ISO_INIT_ZEROS : ISO_INIT_ONES,
+                                  .layout = options->scale_layout};
     iso_shape shape = *iso_tensor_shape(x), joined;
     int64_t features;
     iso_shape last = iso_layer_last_dims(&shape, axes, &joined, &features);
     iso_tensor *scale = iso_layer_weight(layer, &form, last);
+    if (options->zero_centered)
+        scale = iso_affine(scale, 1, 1);
     if (axes == 1)
         return iso_rms_norm_op(x, scale, epsilon);
     scale = iso_reshape_to(scale, ISO_SHAPE(features));
@@ -33,6 +36,8 @@ iso_tensor *iso_rms_norm_with(const iso_rms_norm_options *given, size_t size)
     iso_tensor *y = divide_by_root(&layer, &options, iso_layer_cast(&layer, options.x), axes, epsilon);
     iso_layer_note_axes(&layer, "axis", ((1u << axes) - 1) << (rank - axes), NULL, 0);
     iso_layer_note_real(&layer, "epsilon", epsilon);
+    if (options.zero_centered) /* only then: the configs of other layers are as they were */
+        iso_layer_note_flag(&layer, "zero_centered", true);
     return iso_layer_end(&layer, iso_layer_as_input(&layer, y));
 }
 

@@ -412,6 +412,7 @@ typedef struct iso_attention_form {
     bool zero_masked; /* what the mask leaves out weighs 0 even in a row that is masked whole */
     double dropout;   /* rate for the weights */
     const char *path; /* of dropout's random numbers; may be NULL without dropout */
+    double cap;       /* scores become cap tanh(score / cap), before masks, as in Gemma 2; 0: they do not */
 } iso_attention_form;
 /* query: [..., t, heads, k], key: [..., s, heads, k], value: [..., s, heads, v], mask: NULL or ISO_BOOL [batch,
  * heads or 1, t, s] -> [..., t, heads, v]: in each head, the sums of the values by weights softmax(scale query

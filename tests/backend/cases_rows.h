@@ -124,10 +124,10 @@ static bool attention(trial *t, int index)
     static const int64_t tiles[][7] = {
         {2, 150, 136, 2, 64, 64, 1},  {1, 150, 65, 2, 64, 24, 2}, {1, 140, 130, 2, 24, 24, 4},
         {1, 70, 132, 2, 64, 64, 7},   {1, 70, 65, 1, 24, 40, 6},  {1, 140, 132, 1, 96, 80, 1},
-        {1, 70, 130, 2, 128, 128, 5}, {1, 70, 68, 1, 128, 72, 6}, {1, 200, 200, 1, 64, 64, 8},
+        {1, 70, 130, 2, 128, 128, 5}, {1, 70, 68, 1, 128, 72, 6}, {1, 200, 200, 1, 64, 64, 9},
         {1, 20, 30, 2, 136, 16, 5},   {1, 70, 65, 1, 36, 42, 5},  {1, 140, 132, 2, 80, 72, 1},
         {1, 70, 130, 1, 66, 77, 6},   {1, 70, 68, 2, 89, 96, 5}};
-    enum { SHAPES = sizeof shapes / sizeof *shapes, FORMS = 8, TILES = sizeof tiles / sizeof *tiles };
+    enum { SHAPES = sizeof shapes / sizeof *shapes, FORMS = 9, TILES = sizeof tiles / sizeof *tiles };
     enum { WIDE = 2 * SHAPES * FORMS, NARROW = 2 * SHAPES }; /* of bfloat16 two forms of each shape */
     const bool gradient = strstr(t->op, "grad"), narrow = index >= WIDE;
     const int tile = index - WIDE - (gradient ? 2 : 1) * NARROW;
@@ -139,11 +139,14 @@ static bool attention(trial *t, int index)
     const iso_dtype dtype = narrow ? ISO_BF16 : index < WIDE / 2 ? ISO_F32 : ISO_F64;
     /* Gradients that are not complete are float32. */
     const iso_dtype to = !gradient || index < WIDE + NARROW ? dtype : ISO_F32;
-    const bool mask = form == 3 || form == 4 || form == 6, dropout = form >= 5 && form < 8;
-    const int64_t causal = form == 1 || form == 4 || form == 8;
-    const int64_t window = form == 2 || form == 6 ? 11 : form == 8 ? 70 : 0;
-    t->attrs.attention = (iso_attention_attrs){
-        .scale = 0.3, .band = {-1e9, window, causal}, .has_mask = mask, .zero_masked = form == 6};
+    const bool mask = form == 3 || form == 4 || form == 6, dropout = form >= 5 && form < 9;
+    const int64_t causal = form == 1 || form == 4 || form >= 8;
+    const int64_t window = form == 2 || form == 6 ? 11 : form == 9 ? 70 : 0;
+    t->attrs.attention = (iso_attention_attrs){.scale = 0.3,
+                                               .band = {-1e9, window, causal},
+                                               .has_mask = mask,
+                                               .zero_masked = form == 6,
+                                               .cap = form == 8 || (form == 4 && !narrow) ? 0.7 : 0};
     if (dropout)
         t->attrs.attention.dropout =
             (iso_dropout_attrs){.key = 12345, .threshold = 1u << 22, .scale = 4.0 / 3};

@@ -12,6 +12,7 @@ sys.path.insert(0, str(HERE.parent / "torch"))
 from make_gpt import hashed  # noqa: E402
 
 VOCABULARY, CONTEXT, BATCH, STEPS, RATE = 61, 16, 4, 3, 0.1
+SINGLE = torch.float32
 GPT = dict(vocab_size=VOCABULARY, n_positions=CONTEXT, n_embd=12, n_layer=2, n_head=3, bos_token_id=1, eos_token_id=2,
            attn_pdrop=0.0, embd_pdrop=0.0, resid_pdrop=0.0)
 LLAMA = dict(vocab_size=VOCABULARY, max_position_embeddings=CONTEXT, hidden_size=12, intermediate_size=20, num_hidden_layers=2,
@@ -55,6 +56,31 @@ EXPERTS = {
         **LLAMA, "intermediate_size": 30}, head_dim=6, moe_intermediate_size=9, num_experts=4, num_experts_per_tok=3, norm_topk_prob=False)),
         torch.bfloat16, "1GB"),
 }
+GEMMA = {**LLAMA, "pad_token_id": None, "head_dim": 6, "rms_norm_eps": 1e-3}
+# Those of later versions of Isogrid: their seeds follow.
+LATER = {
+    "gemma": (lambda: transformers.GemmaForCausalLM(transformers.GemmaConfig(
+        **GEMMA, rope_parameters={"rope_type": "default", "rope_theta": 100.0})), torch.bfloat16, "1GB"),
+    "gemma3": (lambda: transformers.Gemma3ForCausalLM(transformers.Gemma3TextConfig(**{
+        **GEMMA, "num_hidden_layers": 3}, layer_types=["sliding_attention", "full_attention", "sliding_attention"], sliding_window=5,
+        query_pre_attn_scalar=10, attention_bias=True, final_logit_softcapping=2.0, tie_word_embeddings=False,
+        rope_parameters={"sliding_attention": {"rope_type": "default", "rope_theta": 20.0},
+                         "full_attention": {"rope_type": "linear", "rope_theta": 1000.0, "factor": 2.0}})), torch.float32, "9KB"),
+    "gemma2": (lambda: transformers.Gemma2ForCausalLM(transformers.Gemma2Config(**{
+        **GEMMA, "num_hidden_layers": 3}, sliding_window=5, query_pre_attn_scalar=14, attn_logit_softcapping=1.5, final_logit_softcapping=3.0,
+        rope_parameters={"rope_type": "default", "rope_theta": 50.0})), torch.float32, "1GB"),
+    "olmo2": (lambda: transformers.Olmo2ForCausalLM(transformers.Olmo2Config(**{
+        **LLAMA, "num_hidden_layers": 3, "rms_norm_eps": 1e-3}, pad_token_id=None, eos_token_id=2,
+        rope_parameters={"rope_type": "default", "rope_theta": 50.0})), torch.float32, "1GB"),
+    "granite": (lambda: transformers.GraniteForCausalLM(transformers.GraniteConfig(
+        **LLAMA, attention_bias=True, tie_word_embeddings=True, embedding_multiplier=3.0, attention_multiplier=0.3, residual_multiplier=0.4,
+        logits_scaling=1.5)), torch.bfloat16, "1GB"),
+    "olmoe": (lambda: transformers.OlmoeForCausalLM(transformers.OlmoeConfig(
+        **LLAMA, pad_token_id=None, eos_token_id=2, num_experts=5, num_experts_per_tok=2)), torch.float32, "1GB"),
+    "qwen2-moe": (lambda: transformers.Qwen2MoeForCausalLM(transformers.Qwen2MoeConfig(
+        **LLAMA, moe_intermediate_size=9, shared_expert_intermediate_size=7, num_experts=4, num_experts_per_tok=2, norm_topk_prob=True,
+        output_router_logits=True, router_aux_loss_coef=0.1)), torch.float32, "1GB"),
+}
 
 
 def tokens():
@@ -72,7 +98,7 @@ def digest(values):
 
 
 def save(name, seed):
-    make, dtype, size = {**MODELS, **EXPERTS}[name]
+    make, dtype, size = {**MODELS, **EXPERTS, **LATER}[name]
     torch.manual_seed(seed)
     net = make()
     for p in net.parameters():
@@ -84,9 +110,13 @@ def save(name, seed):
 
 
 def compute(name, file):
-    if name in EXPERTS:  # routers and their loss in float64 too
+    if name not in MODELS:  # routers, their loss and Gemma's normalisations in float64 too
         torch.Tensor.float = torch.Tensor.double
+    if name in LATER:  # frequencies of rotary positions, too
+        torch.float = torch.float64
     net = transformers.AutoModelForCausalLM.from_pretrained(HERE / name, dtype=torch.float64, experts_implementation="eager").eval()
+    if name in LATER:  # the softmax of Gemma 2, too
+        torch.float32 = torch.float64
     text, losses = tokens(), []
     rows = text[:BATCH * CONTEXT].reshape(BATCH, CONTEXT)
     first = net(rows).logits
@@ -103,11 +133,12 @@ def compute(name, file):
             for p in net.parameters():
                 p -= RATE * p.grad
         losses.append(loss.item())
+    torch.float = torch.float32 = SINGLE
     file.write(f"{name} {digest(first)}\n{digest(net(rows).logits)}\n{' '.join(f'{loss:.12g}' for loss in losses)}\n")
 
 
 if __name__ == "__main__":
     with open(HERE / "expected.txt", "w") as file:
-        for seed, name in enumerate([*sorted(MODELS), *sorted(EXPERTS)]):
+        for seed, name in enumerate([*sorted(MODELS), *sorted(EXPERTS), *LATER]):
             save(name, seed)
             compute(name, file)

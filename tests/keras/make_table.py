@@ -855,6 +855,18 @@ def sums_and_choices():
 
 
 @model(lambda: O.SGD(0.01))
+def orders_of_functions():
+    o, x = keras.ops, x_of((4, 6))
+    a = L.Dense(6, activation="tanh")(x)
+    b = L.Dense(6)(x)
+    values, indices = o.top_k(a, 3)
+    one, place = o.top_k(b, 1, sorted=False)
+    y = [values * b[:, :, :3], indices, one, place, o.sort(b), o.sort(a, axis=1), o.argsort(a, axis=-2), o.argsort(o.relu(b)),
+         o.top_k(o.reshape(a, (-1, 2, 2, 6)), 6)[0] * o.reshape(b, (-1, 2, 2, 6))]
+    return keras.Model(x, joined(y))
+
+
+@model(lambda: O.SGD(0.01))
 def products_of_functions():
     o, x = keras.ops, x_of((4, 6))
     a = L.Dense(6, activation="tanh")(x)

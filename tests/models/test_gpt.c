@@ -529,6 +529,16 @@ START_TEST(models_that_cannot_be)
     check_no_llama(8, (iso_llama_options){.experts = 4, .balance = -1}, "balance is -1");
     check_no_llama(8, (iso_llama_options){.full_layers = -1}, "full_layers is -1; it must not be negative");
     check_no_llama(8, (iso_llama_options){.rope_linear = -1}, "rope_linear is -1; it must be positive");
+    check_no_llama(8, (iso_llama_options){.full_every = -1}, "full_every is -1; it must not be negative");
+    check_no_llama(8, (iso_llama_options){.no_pre_norm = true}, "no_pre_norm needs post_norm");
+    check_no_llama(8, (iso_llama_options){.qk_norm_whole = true}, "qk_norm_whole needs qk_norm");
+    check_no_llama(8, (iso_llama_options){.embedding_scale = -1},
+                   "embedding_scale is -1; it must be positive");
+    check_no_llama(8, (iso_llama_options){.attention_cap = -1},
+                   "attention_cap is -1; it must be positive, or 0 for its default");
+    check_no_llama(8, (iso_llama_options){.logit_divisor = -2}, "logit_divisor is -2; it must be positive");
+    check_no_llama(8, (iso_llama_options){.shared_hidden = 4}, "shared_hidden needs experts");
+    check_no_llama(8, (iso_llama_options){.experts = 2, .shared_hidden = -1}, "shared_hidden is -1");
     check_no_llama(8, (iso_llama_options){.rope_factor = 2, .rope_yarn = true, .wavelength = 0.5},
                    "with yarn the wavelength, 0.5, above 1");
     check_no_llama(8, (iso_llama_options){.layers = 10001}, "layers is 10001; it must be from 1 to 10000");

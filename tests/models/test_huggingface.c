@@ -40,6 +40,13 @@ static const struct network {
     {"tests/huggingface/qwen3", "models/layouts/llama-tensor.json"},
     {"tests/huggingface/mixtral", "models/layouts/llama-expert.json"},
     {"tests/huggingface/qwen3-moe", "models/layouts/llama-expert-tensor.json"},
+    {"tests/huggingface/gemma", "models/layouts/llama-tensor.json"},
+    {"tests/huggingface/gemma2", "models/layouts/llama-tensor.json"},
+    {"tests/huggingface/gemma3", "models/layouts/llama-tensor.json"},
+    {"tests/huggingface/olmo2", "models/layouts/llama-tensor.json"},
+    {"tests/huggingface/granite", "models/layouts/llama-tensor.json"},
+    {"tests/huggingface/olmoe", "models/layouts/llama-expert.json"},
+    {"tests/huggingface/qwen2-moe", "models/layouts/llama-expert-shared.json"},
 };
 enum { NETWORKS = sizeof networks / sizeof *networks };
 
@@ -324,6 +331,29 @@ static const char *write_text(const char *name, const char *text)
     return path;
 }
 
+static void check_filled(const char *path, const char *variable, double value)
+{
+    const struct network net = {path, "models/layouts/llama-tensor.json"};
+    int64_t count = 0;
+    job j = begin_job(&net, &settings[1], ISO_F32);
+    double *values = read_variable(iso_model_variable(j.model, variable), &count);
+    for (int64_t i = 0; i < count; i++)
+        ck_assert_double_eq(values[i], value);
+    free(values);
+    end_job(&j);
+}
+
+/* Those that multiply by 1 + scale, too. */
+START_TEST(normalisations_multiply_by_one_at_first)
+{
+    check_filled("tests/huggingface/llama", "block_1/norm/scale", 1);
+    check_filled("tests/huggingface/qwen3", "block_1/attention/key_norm/scale", 1);
+    check_filled("tests/huggingface/gemma", "block_1/norm/scale", 0);
+    check_filled("tests/huggingface/gemma3", "block_1/attention_post_norm/scale", 0);
+    check_filled("tests/huggingface/gemma3", "block_1/attention/key_norm/scale", 0);
+}
+END_TEST
+
 static void check_names(const char *path, const char *names)
 {
     check_ok(iso_agree(ctx, ISO_OK)); /* the chief removes files at the end */
@@ -427,7 +457,13 @@ static const char gpt_config[] = "tests/huggingface/gpt2/config.json",
                   phi3_config[] = "tests/huggingface/phi3/config.json",
                   experts_config[] = "tests/huggingface/qwen3-moe/config.json",
                   qwen2_config[] = "tests/huggingface/qwen2/config.json",
-                  qwen3_config[] = "tests/huggingface/qwen3/config.json";
+                  qwen3_config[] = "tests/huggingface/qwen3/config.json",
+                  olmoe_config[] = "tests/huggingface/olmoe/config.json",
+                  granite_config[] = "tests/huggingface/granite/config.json",
+                  qwen2_moe_config[] = "tests/huggingface/qwen2-moe/config.json",
+                  gemma_config[] = "tests/huggingface/gemma/config.json",
+                  gemma2_config[] = "tests/huggingface/gemma2/config.json",
+                  gemma3_config[] = "tests/huggingface/gemma3/config.json";
 
 /* The text of a config.json with one text replaced by another, parsed. */
 static iso_status parse_altered(const char *path, const char *old, const char *new, iso_pretrained *net)
@@ -529,11 +565,101 @@ START_TEST(what_a_config_cannot_have)
          "rope_theta is 0; it must be a positive number"},
         {llama_config, "\"tie_word_embeddings\": false", "\"tie_word_embeddings\": 1",
          "it must be true or false"},
+        {olmoe_config, "\"clip_qkv\": null", "\"clip_qkv\": 8", "clip_qkv is 8; only null is supported"},
+        {olmoe_config, "\"hidden_size\": 12", "\"hidden_size\": 12, \"head_dim\": 6",
+         "head_dim is 6; it must be hidden_size / num_attention_heads"},
+        {granite_config, "\"residual_multiplier\": 0.4", "\"residual_multiplier\": 0",
+         "residual_multiplier is 0; it must be a positive number"},
+        {granite_config, "\"mlp_bias\": false", "\"mlp_bias\": true", "mlp_bias is true; only false"},
+        {qwen2_moe_config, "\"use_sliding_window\": false", "\"use_sliding_window\": true",
+         "use_sliding_window is true; only false is supported"},
+        {qwen2_moe_config, "\"full_attention\"", "\"sliding_attention\"",
+         "layer_types is [\"sliding_attention\",\"full_attention\"]; only \"full_attention\" is supported"},
+        {qwen2_moe_config, "\"mlp_only_layers\": []", "\"mlp_only_layers\": [1]", "mlp_only_layers is [1]"},
+        {gemma_config, "gelu_pytorch_tanh", "silu",
+         "hidden_act is \"silu\"; only \"gelu_pytorch_tanh\" is supported"},
+        {gemma_config, "\"head_dim\": 6", "\"head_dim\": 6, \"hidden_activation\": \"gelu\"",
+         "hidden_activation is \"gelu\"; only"},
+        {gemma_config, "\"use_bidirectional_attention\": null", "\"use_bidirectional_attention\": true",
+         "use_bidirectional_attention is true; only false is supported"},
+        {gemma_config, "\"num_key_value_heads\": 1,", "", "num_key_value_heads is null; it must divide"},
+        {gemma2_config, "\"attn_logit_softcapping\": 1.5", "\"attn_logit_softcapping\": -1",
+         "attn_logit_softcapping is -1; it must be a positive number"},
+        {gemma2_config, "gelu_pytorch_tanh", "silu", "hidden_activation is \"silu\"; only"},
+        {gemma3_config, "gelu_pytorch_tanh", "gelu", "hidden_activation is \"gelu\"; only"},
+        {gemma3_config, "\"attn_logit_softcapping\": null", "\"attn_logit_softcapping\": 50",
+         "attn_logit_softcapping is 50; only null is supported"},
+        {gemma3_config, "\"final_logit_softcapping\": 2.0", "\"final_logit_softcapping\": 0",
+         "final_logit_softcapping is 0; it must be a positive number"},
+        {gemma3_config, "\"sliding_window\": 5", "\"sliding_window\": null",
+         "sliding_window is null; it must be a count"},
+        {gemma3_config, "\"num_hidden_layers\": 3", "\"num_hidden_layers\": 4", "layer_types is ["},
+        {gemma3_config, "\"full_attention\",", "\"full_attention\", \"full_attention\",",
+         "for each layer \"sliding_attention\", but for every n-th one \"full_attention\""},
+        {gemma3_config, "\"rope_type\": \"linear\"", "\"rope_type\": \"longrope\"",
+         "rope_parameters is {\"factor\":2.0"},
+        {gemma3_config, "\"rope_type\": \"default\"", "\"rope_type\": \"linear\"",
+         "sliding_attention is {\"rope_theta\":20.0,\"rope_type\":\"linear\"}; the type \"default\""},
+        {gemma3_config, "\"rope_parameters\": {", "\"rope_parameters\": {\"rope_theta\": 5, \"x\": 1,",
+         "it must hold \"full_attention\" and \"sliding_attention\""},
+        {gemma3_config, "\"sliding_window\": 5", "\"sliding_window\": 5, \"rope_scaling\": \"linear\"",
+         "rope_scaling is \"linear\"; it must be an object"},
+        {gemma3_config, "\"rope_theta\": 20.0", "\"rope_theta\": 0",
+         "rope_theta is 0; it must be a positive"},
+        {gemma3_config, "\"num_attention_heads\": 3", "\"num_attention_heads\": 5",
+         "num_attention_heads is 5; it must divide hidden_size"},
     };
     iso_pretrained net = {0};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         check_refused(parse_altered(cases[i].file, cases[i].old, cases[i].new, &net), cases[i].message);
     ck_assert_ptr_null(net.model);
+}
+END_TEST
+
+/* transformers refuses null, or it is another value than that of a file without the key. */
+START_TEST(null_in_a_config)
+{
+    const struct {
+        const char *file, *key, *value;
+    } cases[] = {{gpt_config, "n_layer", "2"},
+                 {gpt_config, "attn_pdrop", "0.0"},
+                 {gpt_config, "layer_norm_epsilon", "1e-05"},
+                 {llama_config, "rms_norm_eps", "1e-05"},
+                 {llama_config, "max_position_embeddings", "16"},
+                 {llama_config, "tie_word_embeddings", "false"},
+                 {llama_config, "hidden_act", "\"silu\""},
+                 {llama_config, "rope_theta", "1000.0"},
+                 {mistral_config, "num_key_value_heads", "1"},
+                 {qwen2_config, "max_window_layers", "1"},
+                 {qwen2_config, "use_sliding_window", "true"},
+                 {qwen3_config, "head_dim", "6"},
+                 {qwen3_config, "factor", "3.0"},
+                 {experts_config, "num_key_value_heads", "1"},
+                 {experts_config, "num_experts_per_tok", "3"},
+                 {experts_config, "norm_topk_prob", "false"},
+                 {experts_config, "router_aux_loss_coef", "0.001"},
+                 {experts_config, "output_router_logits", "false"},
+                 {gemma_config, "head_dim", "6"},
+                 {gemma_config, "num_key_value_heads", "1"},
+                 {gemma3_config, "query_pre_attn_scalar", "10"},
+                 {gemma3_config, "hidden_activation", "\"gelu_pytorch_tanh\""}};
+    iso_pretrained net = {0};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char old[80], new[80], message[80];
+        snprintf(old, sizeof old, "\"%s\": %s", cases[i].key, cases[i].value);
+        snprintf(new, sizeof new, "\"%s\": null", cases[i].key);
+        snprintf(message, sizeof message, "%s is null; ", cases[i].key);
+        check_refused(parse_altered(cases[i].file, old, new, &net), message);
+    }
+    check_ok(
+        parse_altered(llama_config, "\"num_key_value_heads\": 1", "\"num_key_value_heads\": null", &net));
+    ck_assert_int_eq(net.settings.llama.kv_heads, 3);
+    check_ok(parse_altered(llama_config, "\"head_dim\": 4", "\"head_dim\": null", &net));
+    ck_assert_int_eq(net.settings.llama.head_dim, 4);
+    check_ok(parse_altered(qwen2_moe_config, "\"mlp_only_layers\": []", "\"mlp_only_layers\": null", &net));
+    check_ok(parse_altered(gemma3_config, "\"final_logit_softcapping\": 2.0",
+                           "\"final_logit_softcapping\": null", &net));
+    ck_assert_double_eq(net.settings.llama.logit_cap, 0);
 }
 END_TEST
 
@@ -593,6 +719,66 @@ START_TEST(windows_of_some_layers)
 }
 END_TEST
 
+/* The sizes of a file that has none are those of transformers' class. */
+START_TEST(sizes_that_a_config_lacks)
+{
+    static const struct {
+        const char *type;
+        int64_t layers, heads, kv_heads, width, hidden, context;
+    } cases[] = {{"llama", 32, 32, 32, 4096, 11008, 2048},      {"mistral", 32, 32, 8, 4096, 14336, 131072},
+                 {"qwen2", 32, 32, 32, 4096, 22016, 32768},     {"qwen3", 32, 32, 32, 4096, 22016, 32768},
+                 {"phi3", 32, 32, 32, 3072, 8192, 4096},        {"mixtral", 32, 32, 8, 4096, 14336, 131072},
+                 {"qwen3_moe", 24, 32, 4, 2048, 768, 32768},    {"qwen2_moe", 24, 16, 16, 2048, 1408, 32768},
+                 {"gemma", 28, 16, 16, 3072, 24576, 8192},      {"gemma2", 26, 8, 4, 2304, 9216, 8192},
+                 {"gemma3_text", 26, 8, 4, 2304, 9216, 131072}, {"olmo2", 32, 32, 32, 4096, 11008, 2048},
+                 {"olmoe", 16, 16, 16, 2048, 2048, 4096},       {"granite", 32, 32, 32, 4096, 11008, 2048}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[80];
+        iso_pretrained net = {0};
+        const iso_llama_options *o = &net.settings.llama;
+        int length =
+            snprintf(text, sizeof text, "{\"model_type\": \"%s\", \"vocab_size\": 9}", cases[i].type);
+        check_ok(iso_hf_config_parse("config.json", text, (size_t)length, &net));
+        ck_assert_msg(o->layers == cases[i].layers && o->heads == cases[i].heads &&
+                          o->kv_heads == cases[i].kv_heads && o->width == cases[i].width &&
+                          o->hidden == cases[i].hidden && o->context == cases[i].context,
+                      "%s", cases[i].type);
+    }
+}
+END_TEST
+
+/* Gemma's, and those of files of other versions of transformers. */
+START_TEST(layers_and_positions_of_gemma)
+{
+    iso_pretrained net;
+    const iso_llama_options *o = &net.settings.llama;
+    check_ok(parse_altered(gemma_config, "gelu_pytorch_tanh", "gelu", &net));
+    ck_assert(o->gelu_tanh && o->zero_centered && o->tied && !o->post_norm && o->attention_scale == 0);
+    check_ok(parse_altered(gemma_config, "\"tie_word_embeddings\": true,", "", &net));
+    ck_assert(o->tied);
+    check_ok(parse_altered(gemma2_config, "\"layer_types\": [", "\"x\": [", &net));
+    ck_assert(o->full_every == 2 && o->window == 5 && o->attention_cap == 1.5 && o->logit_cap == 3);
+    check_ok(parse_altered(gemma2_config, "\"attn_logit_softcapping\": 1.5,", "", &net));
+    ck_assert(o->attention_cap == 50 && !o->qk_norm && o->local_wavelength == 0);
+    check_ok(parse_altered(gemma3_config, "\"layer_types\": [",
+                           "\"sliding_window_pattern\": 3, \"layer_types\": null, \"x\": [", &net));
+    ck_assert(o->full_every == 3 && o->window == 5 && o->post_norm && o->qk_norm);
+    check_ok(parse_altered(gemma3_config, "\"layer_types\": [", "\"x\": [", &net));
+    ck_assert_int_eq(o->full_every, 6);
+    check_ok(parse_altered(gemma3_config, "\"full_attention\",", "\"sliding_attention\",", &net));
+    ck_assert(o->full_every == 0 && o->window == 5);
+    check_ok(parse_altered(gemma3_config, "\"query_pre_attn_scalar\": 10", "\"x\": 10", &net));
+    ck_assert_double_eq(o->attention_scale, 1.0 / 16);
+    check_ok(parse_altered(gemma3_config, "\"rope_parameters\": {",
+                           "\"rope_theta\": 500, \"rope_local_base_freq\": 30, \"rope_scaling\": "
+                           "{\"rope_type\": \"linear\", \"factor\": 8}, \"x\": {",
+                           &net));
+    ck_assert(o->wavelength == 500 && o->local_wavelength == 30 && o->rope_linear == 8);
+    check_ok(parse_altered(gemma3_config, "\"rope_parameters\": {", "\"x\": {", &net));
+    ck_assert(o->wavelength == 1e6 && o->local_wavelength == 1e4 && o->rope_linear == 1);
+}
+END_TEST
+
 /* The factors of rotary positions that a file may lack are those of transformers. */
 START_TEST(rotary_positions_of_a_config)
 {
@@ -630,6 +816,49 @@ static void check_no_weights(iso_gpt_options options, const char *path, const ch
     check_refused(iso_pretrained_load_weights(model, path), message);
     iso_model_destroy(model);
 }
+
+static void check_other_settings(iso_llama_options options, const char *message)
+{
+    const iso_builtin_model *llama;
+    const iso_builtin_settings given = {.llama = options};
+    check_ok(iso_builtin_model_find("llama", &llama));
+    iso_model *model = iso_builtin_model_create(ctx, llama, ISO_SHAPE(8), VOCABULARY, ISO_F32, &given);
+    if (message)
+        check_refused(iso_pretrained_load_weights(model, "tests/huggingface/qwen3"), message);
+    else
+        check_ok(iso_pretrained_load_weights(model, "tests/huggingface/qwen3"));
+    check_ok(iso_pretrained_load_weights(model, "tests/huggingface/qwen3/model.safetensors"));
+    iso_model_destroy(model);
+}
+
+/* Weights of the same shapes in another network than the one of config.json. */
+START_TEST(settings_that_config_json_contradicts)
+{
+    const iso_llama_options fits = {.layers = 2,
+                                    .heads = 3,
+                                    .kv_heads = 1,
+                                    .width = 12,
+                                    .hidden = 20,
+                                    .context = 8,
+                                    .wavelength = 100,
+                                    .rope_linear = 3,
+                                    .head_dim = 6,
+                                    .qkv_bias = true,
+                                    .output_bias = true,
+                                    .qk_norm = true};
+    iso_llama_options smooth = fits, fast = fits, narrow = fits, scaled = fits;
+    check_other_settings(fits, NULL);
+    smooth.epsilon = 1e-3;
+    check_other_settings(smooth, "qwen3/config.json': by its rms_norm_eps, epsilon is 1e-05; the model has "
+                                 "epsilon=0.001");
+    fast.wavelength = 10000;
+    check_other_settings(fast, "by its rope_theta, wavelength is 100; the model has wavelength=10000");
+    narrow.window = 4;
+    check_other_settings(narrow, "by its sliding_window, window is 0; the model has window=4");
+    scaled.rope_linear = 1;
+    check_other_settings(scaled, "by its rope_scaling, rope_linear is 3; the model has rope_linear=1");
+}
+END_TEST
 
 START_TEST(weights_that_do_not_fit)
 {
@@ -703,11 +932,13 @@ int main(int argc, char **argv)
 {
     if (iso_init(&argc, &argv, &ctx) != ISO_OK)
         return iso_finish(ctx, ISO_INVALID);
-    int code = RUN_TESTS_WITH("huggingface", 120, set_up, tear_down, logits_and_steps_are_those_of_pytorch,
-                              a_written_folder_is_the_same_on_any_mesh, a_file_of_weights_alone,
-                              types_and_files_of_weights, what_cannot_be_saved, what_a_config_cannot_have,
-                              what_a_config_may_have, windows_of_some_layers, rotary_positions_of_a_config,
-                              weights_that_do_not_fit, a_model_of_another_kind);
+    int code = RUN_TESTS_WITH(
+        "huggingface", 120, set_up, tear_down, logits_and_steps_are_those_of_pytorch,
+        a_written_folder_is_the_same_on_any_mesh, a_file_of_weights_alone, types_and_files_of_weights,
+        normalisations_multiply_by_one_at_first, what_cannot_be_saved, what_a_config_cannot_have,
+        what_a_config_may_have, null_in_a_config, sizes_that_a_config_lacks, windows_of_some_layers,
+        layers_and_positions_of_gemma, rotary_positions_of_a_config, settings_that_config_json_contradicts,
+        weights_that_do_not_fit, a_model_of_another_kind);
     int end = iso_finish(ctx, ISO_OK);
     return code ? code : end;
 }

@@ -218,10 +218,10 @@ START_TEST(arguments)
                     "\"units\": 3}, "
                     "\"registered_name\": \"mine>Dense\"}"),
          "the class mine>Dense is the user's own"},
-        {SEQUENTIAL("{\"module\": \"keras.src.ops.numpy\", \"class_name\": \"Sort\", \"config\": "
+        {SEQUENTIAL("{\"module\": \"keras.src.ops.numpy\", \"class_name\": \"Sinh\", \"config\": "
                     "{\"name\": \"l\"}, "
-                    "\"registered_name\": \"Sort\"}"),
-         "the operation Sort of keras.ops is not supported; docs/keras.md lists those that are"},
+                    "\"registered_name\": \"Sinh\"}"),
+         "the operation Sinh of keras.ops is not supported; docs/keras.md lists those that are"},
         {SEQUENTIAL(LAYER("Flatten", "") ", " LAYER("Flatten", "")), "two layers are named 'l'"},
         {SEQUENTIAL(IN_STEPS LAYER("Masking", ", \"mask_value\": [0.0, 1.0]")),
          "layers[2] (Masking 'l'): mask_value is [0.0, 1.0]; supported: a number"},
@@ -526,6 +526,10 @@ START_TEST(functions)
         {FUNCTION("Mean", ", \"axis\": 2", X, ""), "axis names dimension 2"},
         {FUNCTION("Max", ", \"axis\": 1, \"initial\": 3", X, ""), "initial is 3"},
         {FUNCTION("Prod", ", \"axis\": 0", X, ""), "it multiplies the rows of the batch"},
+        {FUNCTION("TopK", ", \"k\": 5", X, ""), "k is 5; supported: from 1 to the elements of the last"},
+        {FUNCTION("Sort", ", \"axis\": null", X, ""), "axis is null; supported: one dimension"},
+        {FUNCTION("Sort", ", \"axis\": 0", X, ""), "it compares the rows of the batch"},
+        {FUNCTION("Argsort", ", \"axis\": 2", X, ""), "axis is 2; its input has the shape [batch, 4]"},
         {FUNCTION("Softmax", ", \"axis\": 0", X, ""), "it is over the rows of the batch"},
         {FUNCTION("Norm", ", \"ord\": \"nuc\", \"axis\": 1", X, ""), "ord is \"nuc\""},
         {FUNCTION("Einsum", ", \"subscripts\": \"bi,bi->i\"", X ", " X, ""),
@@ -841,6 +845,7 @@ START_TEST(settings_that_are_left_out)
     static const char *const optimizers[] = {
         OBJECT("ScheduleFreeAdamW", "\"learning_rate\": 0.1"),
         OBJECT("Muon", "\"exclude_layers\": [\"output\"]"),
+        OBJECT("Muon", "\"rms_rate\": 0.0"),
         OBJECT("Adam", "\"novelty\": 3"),
         OBJECT("Adam", "\"learning_rate\": -1"),
         OBJECT("Adam", "\"learning_rate\": " OBJECT("MyDecay", "\"decay_steps\": 4")),
@@ -855,6 +860,7 @@ START_TEST(settings_that_are_left_out)
             iso_compile_with(model, &compiled, sizeof compiled),
             i == 0   ? "'ScheduleFreeAdamW of the model's file'"
             : i == 1 ? "'Muon of the model's file (exclude_layers is [\"output\"]; supported: an empty list"
+            : i == 2 ? "'Muon of the model's file (rms_rate is 0.0; supported: null or a number that is not 0"
                      : "'Adam of the model's file (");
         iso_text_free(&text);
         done();

@@ -581,6 +581,19 @@ static iso_tensor *normalised_heads(iso_graph *g, iso_tensor *x)
     return iso_multi_head_attention(x, x, 2, 2, .qk_norm = true, .name = "normalised");
 }
 
+static iso_tensor *scaled_scores(iso_graph *g, iso_tensor *x)
+{
+    (void)g;
+    x = iso_reshape_to(x, ISO_SHAPE(ISO_BATCH, 1, -1));
+    return iso_multi_head_attention(x, x, 2, 2, .score_scale = 0.25, .name = "scaled");
+}
+
+static iso_tensor *zero_centered(iso_graph *g, iso_tensor *x)
+{
+    (void)g;
+    return iso_rms_norm(x, .zero_centered = true, .name = "centered");
+}
+
 static iso_tensor *partly_biased(iso_graph *g, iso_tensor *x)
 {
     (void)g;
@@ -627,6 +640,8 @@ START_TEST(refused)
         {own_variable, "which no layer made"},
         {turned_heads, "layer 'turned' has rope_max_wavelength, which Keras's GroupQueryAttention"},
         {normalised_heads, "layer 'normalised' has qk_norm, which Keras's MultiHeadAttention"},
+        {scaled_scores, "layer 'scaled' has score_scale, which Keras's MultiHeadAttention"},
+        {zero_centered, "layer 'centered' has zero_centered, which Keras's RMSNormalization"},
         {partly_biased, "layer 'partly' has no_output_bias, which Keras's MultiHeadAttention"},
         {wide_strides, "layer 'wide' has strides and a dilation_rate above 1, which Keras's Conv2DTr"},
         {wide_volume, "layer 'volume' has strides and a dilation_rate above 1, which Keras's Conv3D"},

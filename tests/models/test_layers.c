@@ -764,6 +764,18 @@ START_TEST(errors_name_the_layer)
     query = iso_input(graph, "q", ISO_F32, ISO_SHAPE(4, 6));
     iso_multi_head_attention(query, query, 2, 4, .qk_norm = true, .qk_norm_epsilon = ISO_ZERO);
     check_refused("multi_head_attention", "qk_norm_epsilon is 0, it must be positive");
+    query = iso_input(graph, "q", ISO_F32, ISO_SHAPE(4, 6));
+    iso_multi_head_attention(query, query, 2, 4, .qk_norm_whole = true);
+    check_refused("multi_head_attention", "qk_norm_whole needs qk_norm");
+    query = iso_input(graph, "q", ISO_F32, ISO_SHAPE(4, 6));
+    iso_grouped_query_attention(query, query, 4, 2, 1, .qk_norm_zero_centered = true);
+    check_refused("grouped_query_attention", "qk_norm_zero_centered needs qk_norm");
+    query = iso_input(graph, "q", ISO_F32, ISO_SHAPE(4, 6));
+    iso_multi_head_attention(query, query, 2, 4, .score_scale = -1);
+    check_refused("multi_head_attention", "score_scale is -1, it must be positive");
+    query = iso_input(graph, "q", ISO_F32, ISO_SHAPE(4, 6));
+    iso_multi_head_attention(query, query, 2, 4, .score_cap = -2);
+    check_refused("multi_head_attention", "score_cap is -2, it must be positive (0: none)");
     query = iso_input(graph, "q", ISO_F32, ISO_SHAPE(2, 4, 6));
     iso_multi_head_attention(query, query, 2, 4, .rope_max_wavelength = 100);
     check_refused("multi_head_attention", "rope_max_wavelength needs a query of 3 dimensions");
@@ -1015,7 +1027,8 @@ START_TEST(builtin_models_have_the_guides_parameters)
         const char *name;
         int64_t parameters;
     } known[] = {{"mlp", 269322}, {"convnet", 49242}, {"dense", 158810}, {"dtensor", 101770}};
-    ck_assert_int_eq(iso_builtin_model_count(), 8); /* and gpt, llama: test_gpt.c; bert, vit: test_encoders.c */
+    ck_assert_int_eq(iso_builtin_model_count(),
+                     8); /* and gpt, llama: test_gpt.c; bert, vit: test_encoders.c */
     for (int i = 0; i < 4; i++) {
         const iso_builtin_model *found;
         ck_assert_int_eq(iso_builtin_model_find(known[i].name, &found), ISO_OK);

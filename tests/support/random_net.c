@@ -341,7 +341,7 @@ static iso_tensor *grouped_attention(maker *m, iso_tensor *x)
     return iso_grouped_query_attention(
         x, x, between(m, 1, 5), heads, groups, .dropout = throw_dice(&m->d, 3) ? 0 : 0.25, .no_bias = coin(m),
         .use_gate = coin(m), .causal = coin(m), .sliding_window = coin(m) ? 0 : between(m, 1, 3),
-        .kernel_l2 = penalty(m));
+        .score_cap = coin(m) ? 0 : 0.5, .kernel_l2 = penalty(m));
 }
 
 static iso_tensor *recurrent(maker *m, iso_tensor *x)

@@ -253,7 +253,8 @@ static const iso_attention_form plain_attention = {.scale = 0.6, .masked = -1e9}
                                                      .window = 3,
                                                      .zero_masked = true,
                                                      .dropout = 0.4,
-                                                     .path = "attention"};
+                                                     .path = "attention"},
+                                capped_attention = {.scale = 1, .masked = -1e9, .causal = true, .cap = 0.8};
 
 SAMPLE(attention)
 {
@@ -274,6 +275,14 @@ SAMPLE(attention_mask)
 SAMPLE(attention_dropout)
 {
     attend(s, 2, &dropped_attention);
+}
+SAMPLE(attention_cap)
+{
+    attend(s, 1, &capped_attention);
+}
+SAMPLE(attention_cap_gradient)
+{
+    differentiate(s, attend(s, 2, &capped_attention));
 }
 SAMPLE(attention_gradient)
 {
@@ -934,11 +943,13 @@ const sample network_samples[] = {
     {"attention", attention_causal},
     {"attention", attention_window},
     {"attention", attention_mask},
+    {"attention", attention_cap},
     {"attention", attention_dropout},
     {"attention_grad", attention_gradient},
     {"attention_grad", attention_causal_gradient},
     {"attention_grad", attention_window_gradient},
     {"attention_grad", attention_mask_gradient},
+    {"attention_grad", attention_cap_gradient},
     {"attention_grad", attention_dropout_gradient},
     {"softmax", softmax},
     {"softmax", softmax_middle},

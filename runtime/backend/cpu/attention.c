@@ -16,6 +16,8 @@
 #define real_softmax_part_slopes iso_cpu_functions()->softmax_part_slopes_f32
 #define real_softmax_part_grad iso_cpu_functions()->softmax_part_grad_f32
 #define real_dropout iso_cpu_functions()->dropout_f32
+#define real_tanh(n, x, y) iso_cpu_functions()->unary_f32(ISO_UNARY_TANH, 0, n, x, y)
+#define real_tanh_grad(n, y, dy, dx) iso_cpu_functions()->unary_gradient_f32(ISO_UNARY_TANH, 0, n, y, dy, dx)
 #include "runtime/backend/cpu/attention_body.h"
 
 const iso_kernel iso_cpu_attention = {.op = "attention",

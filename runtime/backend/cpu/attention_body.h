@@ -5,9 +5,10 @@
  *
  * The file that includes this one defines REAL, the type that is computed in, REAL_DTYPE, REAL_MAX, its largest
  * finite number, BLOCK_KEYS, and these functions on it: real_gemm, real_transpose, real_affine, real_softmax_part,
- * real_softmax_part_slopes, real_softmax_part_grad, real_dropout; functions.h describes them under the same names. It
- * defines STORED, the type of the inputs, and STORED_DTYPE. If STORED is not REAL, it defines STORED_IS_NARROW as 1,
- * and real_load(n, const STORED *x, REAL *y) and real_store(n, const REAL *x, STORED *y). */
+ * real_softmax_part_slopes, real_softmax_part_grad, real_dropout, which functions.h describes under the same names,
+ * and real_tanh(n, x, y) and real_tanh_grad(n, y, dy, dx), y being the tanh. It defines STORED, the type of the
+ * inputs, and STORED_DTYPE. If STORED is not REAL, it defines STORED_IS_NARROW as 1, and real_load(n, const STORED
+ * *x, REAL *y) and real_store(n, const REAL *x, STORED *y). */
 #include <string.h>
 
 #include "runtime/backend/attention.h"
@@ -47,6 +48,7 @@ typedef struct head {
     REAL *slopes;          /* [rows]: sums of weights and their gradients */
     REAL *dropped;         /* [rows, columns] */
     REAL *dscores;         /* [block of keys][rows, columns] */
+    REAL *bounded;         /* [block of keys][rows, columns]: tanh(scores / cap); NULL: there is no cap */
     REAL *dkeys, *dvalues; /* [keys, k], [keys, v] */
 } head;
 
@@ -108,6 +110,8 @@ static size_t attention_lay_out(head *h, REAL *memory, bool gradient)
     h->slopes = attention_take(memory, &used, h->most_rows);
     h->dropped = attention_take(memory, &used, scores);
     h->dscores = attention_take(memory, &used, h->key_blocks * scores);
+    if (a->attrs->cap != 0)
+        h->bounded = attention_take(memory, &used, h->key_blocks * scores);
     h->dkeys = attention_take(memory, &used, a->keys * a->k);
     h->dvalues = attention_take(memory, &used, a->keys * a->v);
     return used;
@@ -211,11 +215,11 @@ static void attention_columns(const head *h, block *b)
 static block attention_begin(head *h, int64_t first)
 {
     const iso_attention *a = &h->a;
+    const REAL scale = (REAL)(a->attrs->cap != 0 ? a->attrs->scale / a->attrs->cap : a->attrs->scale);
     block b = {.first = first, .rows = a->rows - first < h->most_rows ? a->rows - first : h->most_rows};
     h->query = attention_in(h, ISO_ATTENTION_QUERY, a->rows, first, b.rows, a->k, h->query_copy);
     for (int64_t row = 0; row < b.rows; row++) {
-        real_affine(a->k, (REAL)a->attrs->scale, 0, h->query.at + row * h->query.step,
-                    h->queries + row * a->k);
+        real_affine(a->k, scale, 0, h->query.at + row * h->query.step, h->queries + row * a->k);
         h->max[row] = -REAL_MAX;
         h->sum[row] = 0;
     }
@@ -279,12 +283,29 @@ static void attention_mask(const head *h, const block *b, const part *p, REAL *s
         attention_mask_row(h, p, b->first + row, scores + row * p->columns, fill);
 }
 
+static REAL *attention_scores_of(const head *h, REAL *all, int64_t number)
+{
+    return all + number * h->most_rows * h->most_columns;
+}
+
+/* Scores over the cap become scores. The gradient needs their tanh. */
+static void attention_cap(const head *h, const block *b, const part *p, REAL *scores)
+{
+    const int64_t count = b->rows * p->columns;
+    real_tanh(count, scores, scores);
+    if (h->bounded)
+        memcpy(attention_scores_of(h, h->bounded, p->number), scores, (size_t)count * sizeof(REAL));
+    real_affine(count, (REAL)h->a.attrs->cap, 0, scores, scores);
+}
+
 /* The part's exp(score - max), with the max up to this part. */
 static void attention_weigh(head *h, const block *b, const part *p, REAL *scores)
 {
     const iso_attention *a = &h->a;
     const REAL *keys = h->keys + p->number * h->key_step * a->k + p->begin % BLOCK_KEYS;
     real_gemm(b->rows, p->columns, a->k, h->queries, a->k, 1, keys, h->key_step, false, scores);
+    if (a->attrs->cap != 0)
+        attention_cap(h, b, p, scores);
     attention_mask(h, b, p, scores, (REAL)a->attrs->band.fill);
     real_softmax_part(b->rows, p->columns, scores, h->max, h->sum, h->decay + p->number * h->most_rows);
 }
@@ -384,11 +405,6 @@ static void attention_run(const iso_kernel_call *call)
 
 /* ---- gradient ---- */
 
-static REAL *attention_scores_of(const head *h, REAL *all, int64_t number)
-{
-    return all + number * h->most_rows * h->most_columns;
-}
-
 /* Of a part: exp(score - max), the gradient of the weights, and the sums of their products. */
 static void attention_weight_gradient(head *h, const block *b, const part *p)
 {
@@ -418,6 +434,8 @@ static void attention_add_gradients(head *h, const block *b, const part *p, bool
     real_softmax_part_grad(b->rows, p->columns, h->sum, h->slopes, scores, dscores);
     if (!b->open) /* elsewhere weights of what is masked are 0 */
         attention_mask(h, b, p, dscores, 0);
+    if (h->bounded)
+        real_tanh_grad(b->rows * p->columns, attention_scores_of(h, h->bounded, p->number), dscores, dscores);
     if (attention_drops(a) && a->v > 0)
         attention_drop(h, b, p, scores, h->dropped);
     if (a->v > 0)

@@ -69,6 +69,18 @@ static void double_dropout(int64_t n, uint64_t key, uint64_t step, uint64_t firs
         y[i] = iso_random_word(key, step, first + (uint64_t)i) >> 8 >= threshold ? x[i] * scale : 0;
 }
 
+static void double_tanh(int64_t n, const double *x, double *y)
+{
+    for (int64_t i = 0; i < n; i++)
+        y[i] = tanh(x[i]);
+}
+
+static void double_tanh_grad(int64_t n, const double *y, const double *dy, double *dx)
+{
+    for (int64_t i = 0; i < n; i++)
+        dx[i] = dy[i] * (1 - y[i] * y[i]);
+}
+
 #define REAL double
 #define REAL_DTYPE ISO_F64
 #define REAL_MAX DBL_MAX
@@ -82,6 +94,8 @@ static void double_dropout(int64_t n, uint64_t key, uint64_t step, uint64_t firs
 #define real_softmax_part_slopes double_softmax_part_slopes
 #define real_softmax_part_grad double_softmax_part_grad
 #define real_dropout double_dropout
+#define real_tanh double_tanh
+#define real_tanh_grad double_tanh_grad
 #include "runtime/backend/cpu/attention_body.h"
 
 /* The products of a head are within OpenBLAS's sizes if its arrays are. */

@@ -1,8 +1,8 @@
-/* Attention and its gradient. Of bfloat16, with up to 128 features in a head, one kernel computes the results, one
- * the gradients of queries, and one those of keys and values (attention_fused.cu). All else is products of matrices,
- * with a softmax between them. A block at a time, of some heads and queries, has its scores in scratch memory, whose
- * size is bounded for any number of positions. The products are the caller's affair: of cuBLASLt, or of own kernels.
- * Functions are local; any thread may call them. */
+/* Attention and its gradient. Of bfloat16, with up to 128 features in a head and no cap, one kernel computes the
+ * results, one the gradients of queries, and one those of keys and values (attention_fused.cu). All else is products
+ * of matrices, with a softmax between them. A block at a time, of some heads and queries, has its scores in scratch
+ * memory, whose size is bounded for any number of positions. The products are the caller's affair: of cuBLASLt, or
+ * of own kernels. Functions are local; any thread may call them. */
 #ifndef ISO_BACKEND_CUDA_ATTENTION_H
 #define ISO_BACKEND_CUDA_ATTENTION_H
 

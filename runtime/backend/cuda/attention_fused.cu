@@ -584,8 +584,8 @@ bool fits(const iso_kernel_call *call)
         return false;
     const iso_attention a = iso_attention_of(call);
     const int64_t most = static_cast<int64_t>(MOST_TILES) * KEYS;
-    return a.keys > 0 && a.k > 0 && a.v > 0 && a.k <= MOST_FEATURES && a.v <= MOST_FEATURES &&
-           a.keys <= most && a.rows <= most && a.groups * a.heads <= INT32_MAX;
+    return a.attrs->cap == 0 && a.keys > 0 && a.k > 0 && a.v > 0 && a.k <= MOST_FEATURES &&
+           a.v <= MOST_FEATURES && a.keys <= most && a.rows <= most && a.groups * a.heads <= INT32_MAX;
 }
 
 constexpr iso_kernel fused_kernel(const char *op, run_function *run, scratch_function *scratch)

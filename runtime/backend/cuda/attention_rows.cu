@@ -95,12 +95,24 @@ template <class T, bool GRADIENT, bool DROPS> struct weigh {
             seen |= key + i >= q.begin && key + i < q.end && (!q.mask || q.mask[key + i]) ? 1u << i : 0;
         return seen;
     }
+    /* x: of a query and a key */
+    __device__ C score_of(C x) const
+    {
+        const C cap = static_cast<C>(attrs.cap), scaled = static_cast<C>(attrs.scale) * x;
+        return cap != 0 ? cap * tanh_of(scaled / cap) : scaled;
+    }
+    /* Of a score, by what it is without the cap. */
+    __device__ C slope_of(C score) const
+    {
+        const C cap = static_cast<C>(attrs.cap), bounded = cap != 0 ? score / cap : C(0);
+        return C(1) - bounded * bounded;
+    }
     /* Beyond the last key they are -INFINITY. */
     __device__ four<C> scores_of(int64_t first, int64_t key, unsigned seen) const
     {
         four<C> x = *reinterpret_cast<const four<C> *>(scores + first + key);
         for (int i = 0; i < WIDTH; i++)
-            x.at[i] = seen >> i & 1             ? static_cast<C>(attrs.scale) * x.at[i]
+            x.at[i] = seen >> i & 1             ? score_of(x.at[i])
                       : key + i < block.columns ? static_cast<C>(attrs.band.fill)
                                                 : static_cast<C>(-INFINITY);
         return x;
@@ -169,10 +181,10 @@ template <class T, bool GRADIENT, bool DROPS> struct weigh {
             if (GRADIENT)
                 slopes = dweights_of(first, key, factors);
             for (int i = 0; i < WIDTH; i++) {
-                const C weight = exp_of(x.at[i] - s.largest) * over;
+                const C weight = exp_of(x.at[i] - s.largest) * over,
+                        slope = slope_of(x.at[i]) * static_cast<C>(attrs.scale);
                 x.at[i] = factors.at[i] != 0 ? weight * factors.at[i] : C(0);
-                slopes.at[i] =
-                    seen >> i & 1 ? weight * (slopes.at[i] - mean) * static_cast<C>(attrs.scale) : C(0);
+                slopes.at[i] = seen >> i & 1 ? weight * (slopes.at[i] - mean) * slope : C(0);
             }
             store(weights + first + key, part_step, x);
             if (GRADIENT)

@@ -1,6 +1,7 @@
 /* Attention of queries to keys in several heads (Vaswani et al. 2017, arXiv 1706.03762), as one op: kernels
  * compute the scores of a block of queries at a time and never hold those of all. The heads stand next to the
  * features, as the projections leave them, so that nothing is transposed in memory. */
+#include <math.h>
 #include <string.h>
 
 #include "runtime/base/thread_modes.h"
@@ -165,6 +166,7 @@ static iso_tensor *attention_swap(iso_tensor *x)
 
 typedef struct decomposed {
     const iso_attention_attrs *attrs;
+    iso_tensor *bounded;             /* tanh(scores / cap); NULL: there is no cap */
     iso_tensor *query, *key, *value; /* [..., heads, n, features]; query: scaled */
     iso_tensor *mask;                /* or NULL */
     iso_tensor *weights, *dropped;   /* [..., heads, t, s]; dropped: after dropout */
@@ -198,6 +200,10 @@ static decomposed attention_decompose_weights(const iso_op *op, iso_tensor *cons
     double fill = d.attrs->band.fill;
     d.query = iso_affine(attention_swap(in[QUERY]), d.attrs->scale, 0);
     iso_tensor *score = iso_matmul_with(d.query, d.key, false, true);
+    if (d.attrs->cap != 0) {
+        d.bounded = iso_tanh(iso_affine(score, 1 / d.attrs->cap, 0));
+        score = iso_affine(d.bounded, d.attrs->cap, 0);
+    }
     score = where_masked(&d, within_band(&d, score, fill), fill);
     d.weights = iso_softmax_by_statistics(score, score->shape.rank - 1);
     d.dropped = drop(&d, d.weights);
@@ -217,6 +223,8 @@ static void attention_decompose_gradient(const iso_op *op, iso_tensor *const *in
     iso_tensor *dropped = drop(&d, iso_matmul_with(dy, d.value, false, true));
     iso_tensor *score = iso_softmax_grad_by_sum(d.weights, dropped, dropped->shape.rank - 1);
     score = within_band(&d, where_masked(&d, score, 0), 0);
+    if (d.bounded)
+        score = iso_multiply(score, iso_affine(iso_multiply(d.bounded, d.bounded), -1, 1));
     out[QUERY] = attention_swap(iso_affine(iso_matmul(score, d.key), d.attrs->scale, 0));
     out[KEY] = attention_swap(iso_matmul_with(score, d.query, true, false));
     out[VALUE] = attention_swap(iso_matmul_with(d.dropped, dy, true, false));
@@ -262,9 +270,14 @@ iso_tensor *iso_attention_op(iso_tensor *query, iso_tensor *key, iso_tensor *val
                        form->dropout, (long long)form->window);
         return iso_graph_bad_tensor(graph);
     }
+    if (!(form->cap >= 0) || isinf(form->cap)) {
+        iso_graph_fail(graph, "attention: cap is %g; it must be positive, or 0 for none", form->cap);
+        return iso_graph_bad_tensor(graph);
+    }
     iso_attention_attrs attrs = {.scale = form->scale,
                                  .band = {form->masked, form->window, form->causal},
                                  .has_mask = mask != NULL,
+                                 .cap = form->cap,
                                  .zero_masked = mask && form->zero_masked};
     if (form->dropout != 0)
         attrs.dropout = iso_dropout_attrs_of(graph, form->dropout, form->path);

@@ -51,9 +51,9 @@
  *                       of the last dimension are turned by the angle p iso_rotary_frequency(i), computed in double;
  *                       a negative `scaling` turns the other way
  *
- * ---- attention (iso_attention_attrs): scores are scale q k', `band.fill` outside the band and where the mask is 0;
- * weights are their softmax over s, then 0 where the mask is 0 if zero_masked, then dropout of a tensor [..., heads,
- * t, s] ----
+ * ---- attention (iso_attention_attrs): scores are scale q k', with a cap cap tanh(scale q k' / cap), and `band.fill`
+ * outside the band and where the mask is 0; weights are their softmax over s, then 0 where the mask is 0 if
+ * zero_masked, then dropout of a tensor [..., heads, t, s] ----
  *   attention           q [..., t, heads, k*], k [..., s*, heads, k*], v [..., s*, heads, v], a mask of ISO_BOOL
  *                       [batch, heads or 1, t, s*] if has_mask -> y [..., t, heads, v], the sums of v by the weights
  *   attention_grad      q, k, v, the mask if has_mask, dy -> dq, dk, dv
@@ -398,6 +398,7 @@ typedef struct iso_attention_attrs {
     iso_band_attrs band;       /* fill: the score of what is masked */
     iso_dropout_attrs dropout; /* of the weights; threshold 0: none */
     bool has_mask, zero_masked;
+    double cap; /* of the scores; 0: none */
 } iso_attention_attrs;
 
 #endif

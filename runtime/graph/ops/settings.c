@@ -120,9 +120,15 @@ const iso_setting iso_embedding_settings[] = {COUNT(rows), {0}};
 const iso_setting iso_dropout_settings[] = {COUNT(key), INT(threshold), REAL(scale), {0}};
 #undef ATTRS
 #define ATTRS iso_attention_attrs
-const iso_setting iso_attention_settings[] = {REAL(scale),         REAL(band.fill),
-                                              COUNT(band.window),  COUNT(band.causal),
-                                              COUNT(dropout.key),  INT(dropout.threshold),
-                                              REAL(dropout.scale), FLAG(has_mask),
-                                              FLAG(zero_masked),   {0}};
+const iso_setting iso_attention_settings[] = {REAL(scale),
+                                              REAL(band.fill),
+                                              COUNT(band.window),
+                                              COUNT(band.causal),
+                                              COUNT(dropout.key),
+                                              INT(dropout.threshold),
+                                              REAL(dropout.scale),
+                                              FLAG(has_mask),
+                                              FLAG(zero_masked),
+                                              REAL(cap),
+                                              {0}};
 #undef ATTRS

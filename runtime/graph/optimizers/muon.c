@@ -149,6 +149,7 @@ const iso_optimizer_rule iso_optimizer_muon = {
     .direction = direction,
     .has_slot = has_slot,
     .empty_list = "exclude_layers",
+    .not_zero = "rms_rate",
     .decay_of = decay_of,
 };
 

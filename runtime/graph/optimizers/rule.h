@@ -61,6 +61,8 @@ typedef struct iso_optimizer_rule {
     bool (*has_slot)(const iso_optimizer *optimizer, const iso_variable *variable, int slot, int *without);
     bool stand_ins;         /* Keras's files hold a whole number 0 for a slot that a variable does not have */
     const char *empty_list; /* an argument of Keras's class that must be an empty list; NULL: there is none */
+    const char
+        *not_zero; /* an OPTIONAL setting of which 0 is not null in Keras, and is refused; NULL: none */
     /* The weight decay of a variable. NULL: the optimizer's. */
     double (*decay_of)(const iso_optimizer *optimizer, const iso_variable *variable);
 } iso_optimizer_rule;

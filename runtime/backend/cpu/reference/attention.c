@@ -8,7 +8,7 @@
 /* One query: its weights, before and after dropout. */
 typedef struct attended {
     int64_t group, head, row;
-    double *weight, *dropped; /* [keys] */
+    double *weight, *dropped, *slope; /* [keys]; slope: of scores by what they are without a cap */
 } attended;
 
 /* The sum of the products of two rows. */
@@ -60,6 +60,9 @@ static void ref_attention_weights(const iso_attention *a, attended *of)
             a->attrs->scale *
             ref_attention_product(q, iso_attention_index(a, of->group, a->rows, of->row, of->head, a->k), k,
                                   iso_attention_index(a, of->group, a->keys, key, of->head, a->k), a->k);
+        const double cap = a->attrs->cap, bounded = cap != 0 ? tanh(score / cap) : 0;
+        score = cap != 0 ? cap * bounded : score;
+        of->slope[key] = 1 - bounded * bounded;
         of->weight[key] = ref_attention_sees(a, of, key) ? score : a->attrs->band.fill;
         largest = fmax(largest, of->weight[key]);
     }
@@ -75,7 +78,7 @@ static void ref_attention_weights(const iso_attention *a, attended *of)
 static size_t ref_attention_scratch(const iso_kernel_call *call)
 {
     iso_attention a = iso_attention_of(call);
-    return (size_t)(2 * a.keys + a.v) * sizeof(double);
+    return (size_t)(3 * a.keys + a.v) * sizeof(double);
 }
 
 static void ref_attention_row(const iso_attention *a, attended *of, double *sum)
@@ -96,11 +99,11 @@ static void ref_attention_run(const iso_kernel_call *call)
 {
     iso_attention a = iso_attention_of(call);
     double *scratch = call->scratch;
-    attended of = {.weight = scratch, .dropped = scratch + a.keys};
+    attended of = {.weight = scratch, .dropped = scratch + a.keys, .slope = scratch + 2 * a.keys};
     for (of.group = 0; of.group < a.groups; of.group++)
         for (of.head = 0; of.head < a.heads; of.head++)
             for (of.row = 0; of.row < a.rows; of.row++)
-                ref_attention_row(&a, &of, scratch + 2 * a.keys);
+                ref_attention_row(&a, &of, scratch + 3 * a.keys);
 }
 
 /* ---- gradient ---- */
@@ -114,7 +117,7 @@ typedef struct head_sums {
 static size_t ref_attention_grad_scratch(const iso_kernel_call *call)
 {
     iso_attention a = iso_attention_of(call);
-    return (size_t)(3 * a.keys + a.k + a.keys * (a.k + a.v)) * sizeof(double);
+    return (size_t)(4 * a.keys + a.k + a.keys * (a.k + a.v)) * sizeof(double);
 }
 
 /* The gradient of the scores before scaling, in s->dweight. */
@@ -132,8 +135,9 @@ static void ref_attention_score_gradient(const iso_attention *a, const attended 
     for (int64_t key = 0; key < a->keys; key++)
         mean += of->weight[key] * s->dweight[key];
     for (int64_t key = 0; key < a->keys; key++)
-        s->dweight[key] =
-            ref_attention_sees(a, of, key) ? of->weight[key] * (s->dweight[key] - mean) * a->attrs->scale : 0;
+        s->dweight[key] = ref_attention_sees(a, of, key)
+                              ? of->weight[key] * (s->dweight[key] - mean) * of->slope[key] * a->attrs->scale
+                              : 0;
 }
 
 static void ref_attention_grad_row(const iso_attention *a, attended *of, const head_sums *s)
@@ -168,8 +172,8 @@ static void ref_attention_grad_run(const iso_kernel_call *call)
 {
     iso_attention a = iso_attention_of(call);
     double *scratch = call->scratch;
-    attended of = {.weight = scratch, .dropped = scratch + a.keys};
-    head_sums s = {.dweight = scratch + 2 * a.keys, .dq = scratch + 3 * a.keys};
+    attended of = {.weight = scratch, .dropped = scratch + a.keys, .slope = scratch + 2 * a.keys};
+    head_sums s = {.dweight = scratch + 3 * a.keys, .dq = scratch + 4 * a.keys};
     s.dk = s.dq + a.k;
     s.dv = s.dk + a.keys * a.k;
     for (of.group = 0; of.group < a.groups; of.group++)
