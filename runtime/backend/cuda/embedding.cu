@@ -1,5 +1,6 @@
 /* Look-up in a table of which this slot may hold only some rows, and its gradient. */
 #include "runtime/backend/cuda/faults.h"
+#include "runtime/backend/cuda/scan.h"
 #include "runtime/graph/ops/network.h"
 
 namespace
@@ -104,28 +105,6 @@ struct count_rows {
             atomicAdd(&m.fill[row], 1);
     }
 };
-
-/* The sum of `value` in the threads of the block before this one; all: in all of them. */
-template <int THREADS> __device__ int32_t sum_before(int32_t value, int32_t &all)
-{
-    __shared__ int32_t part[THREADS / WARP];
-    const int lane = static_cast<int>(threadIdx.x) % WARP, warp = static_cast<int>(threadIdx.x) / WARP;
-    int32_t sum = value, before = 0;
-    for (int distance = 1; distance < WARP; distance *= 2) {
-        int32_t other = __shfl_sync(0xffffffffu, sum, lane - distance);
-        sum += lane >= distance ? other : 0;
-    }
-    __syncthreads(); /* `part` of the call before has been read */
-    if (lane == WARP - 1)
-        part[warp] = sum;
-    __syncthreads();
-    all = 0;
-    for (int i = 0; i < THREADS / WARP; i++) {
-        before += i < warp ? part[i] : 0;
-        all += part[i];
-    }
-    return before + sum - value;
-}
 
 /* One block: begin[row] is the sum of the counts before; fill becomes the same. Finds the long lists. */
 __global__ void __launch_bounds__(SCAN) add_up(int64_t rows, sort_memory m)
