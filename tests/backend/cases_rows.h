@@ -471,10 +471,11 @@ static bool experts(trial *t, int index)
     return true;
 }
 
-/* Equal elements, all elements, one, none. */
+/* Equal elements, all elements, one, none; rows of one thread, of a warp and of a block. */
 static bool top_k(trial *t, int index)
 {
-    static const int64_t cases[][3] = {{7, 9, 2}, {40, 5, 5}, {3, 130, 8}, {300, 4, 1}, {0, 3, 2}};
+    static const int64_t cases[][3] = {{7, 9, 2},   {40, 5, 5}, {3, 130, 8},
+                                       {300, 4, 1}, {0, 3, 2},  {2, 3001, 5}};
     if (index == 2 * (int)(sizeof cases / sizeof *cases))
         return false;
     const int64_t rows = cases[index / 2][0], classes = cases[index / 2][1], k = cases[index / 2][2];
