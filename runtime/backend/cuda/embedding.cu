@@ -19,7 +19,8 @@ struct look_up {
     reals x, y;
     __device__ void operator()(int64_t number) const
     {
-        int64_t i = number / table.columns, column = number - i * table.columns, row = index.get(i);
+        int64_t i = quotient_of(number, table.columns), column = number - i * table.columns,
+                row = index.get(i);
         if (row < 0 && column == 0)
             index.raise(i);
         row = row < 0 ? -1 : row - table.first;
@@ -231,7 +232,7 @@ template <class T> struct add_rows {
     reals dtable;
     __device__ void operator()(int64_t number) const
     {
-        int64_t row = number / columns, column = number - row * columns;
+        int64_t row = quotient_of(number, columns), column = number - row * columns;
         dtable.put(number, sum_of_list(m, row, dy + column, columns));
     }
 };
@@ -244,7 +245,7 @@ template <class T> struct add_touched {
     reals dtable;
     __device__ void operator()(int64_t number) const
     {
-        int64_t i = number / columns, column = number - i * columns, row = m.row[i];
+        int64_t i = quotient_of(number, columns), column = number - i * columns, row = m.row[i];
         if (row < 0 || m.list[m.begin[row]] != static_cast<int32_t>(i))
             return;
         int64_t at = row * columns + column;

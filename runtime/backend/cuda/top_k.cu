@@ -95,7 +95,7 @@ struct scatter {
     int64_t classes, k;
     __device__ void operator()(int64_t number) const
     {
-        const int64_t row = number / classes, own = number - row * classes;
+        const int64_t row = quotient_of(number, classes), own = number - row * classes;
         double sum = 0;
         for (int64_t i = row * k; i < (row + 1) * k; i++) {
             const int64_t to = index.get(i);
