@@ -49,7 +49,7 @@ template <grouped_form FORM, int TILE> __device__ bool find_part(const grouped_c
     return true;
 }
 
-/* An operand of a tile: its first line, and how many follow. */
+/* The lines of an operand of a tile. rows: of x, by number; nullptr: they follow each other. */
 template <class T> struct grouped_lines {
     const T *x;
     int64_t row;
