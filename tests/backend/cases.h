@@ -440,7 +440,8 @@ static bool warp(trial *t, int index)
                                        {3, 5, 7, 6, 4, 3},
                                        {2, 4, 4, 9, 8, 1},
                                        {2, 3, 2, 1, 1, 5},
-                                       {0, 3, 3, 3, 3, 2}};
+                                       {0, 3, 3, 3, 3, 2},
+                                       {2, 17, 19, 18, 20, 6}};
     enum { SIZES = sizeof cases / sizeof *cases, WARPS = 8 };
     if (index == SIZES * WARPS)
         return false;

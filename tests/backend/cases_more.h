@@ -372,6 +372,24 @@ static bool moments_finish(trial *t, int index)
     return true;
 }
 
+/* ---- experts ---- */
+
+/* Several tiles of rows, of columns and of the depth, with rests and without, at addresses that are multiples of 16
+ * and that are not; all rows of one expert, more experts than a block has threads, more rows than as many blocks. */
+static bool experts_in_tiles(trial *t, int index)
+{
+    static const experts_case cases[] = {
+        {150, 136, 264, 1, 3, 0, 3, ISO_UNARY_SILU, 2}, {131, 129, 67, 2, 2, 0, 2, ISO_UNARY_GELU, 0},
+        {40, 32, 1032, 1, 5, 0, 5, ISO_UNARY_SILU, 1},  {37, 24, 72, 3, 300, 20, 270, ISO_UNARY_RELU, 0},
+        {66000, 1, 2, 1, 2, 0, 2, ISO_UNARY_RELU, 0},
+    };
+    const int count = (int)(sizeof cases / sizeof *cases);
+    if (index == 2 * count - 1 || (index == 2 * count - 2 && strcmp(t->op, "experts_grad") == 0))
+        return false; /* the last case once, without long sums */
+    make_experts(t, &cases[index / 2], index % 2 == 0);
+    return true;
+}
+
 static const struct {
     const char *op;
     maker *make;
@@ -417,6 +435,8 @@ static const struct {
     {"class_pick", class_pick},
     {"moments_finish", moments_finish},
     {"moments_finish_grad", moments_finish},
+    {"experts", experts_in_tiles},
+    {"experts_grad", experts_in_tiles},
 };
 
 static maker *more_of(const char *op)

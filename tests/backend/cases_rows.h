@@ -429,49 +429,56 @@ static bool recurrence(trial *t, int index)
 
 /* ---- experts ---- */
 
+typedef struct experts_case {
+    int64_t rows, d, hidden, k, experts, first, locally;
+    iso_unary_kind activation;
+    int64_t chosen; /* rows choose among the first ones; 0: among all */
+} experts_case;
+
+static void make_experts(trial *t, const experts_case *c, bool gated)
+{
+    const int64_t local = c->locally;
+    t->attrs.experts = (iso_experts_attrs){.activation = c->activation, .gated = gated};
+    input(t, ISO_F32, -1, 1, DIMS(c->rows, c->d));
+    input(t, ISO_I32, 0, (double)(c->chosen ? c->chosen : c->experts), DIMS(c->rows, c->k));
+    input(t, ISO_F32, 0, 1, DIMS(c->rows, c->k));
+    for (int i = 0; i < 1 + gated; i++)
+        input(t, ISO_F32, -1, 1, DIMS(local, c->d, c->hidden));
+    input(t, ISO_F32, -1, 1, DIMS(local, c->hidden, c->d));
+    for (int i = 3; i < t->inputs; i++) {
+        t->in[i].offset[0] = c->first;
+        t->in[i].global[0] = c->experts;
+    }
+    output(t, ISO_F32, DIMS(c->rows, c->d));
+    if (strcmp(t->op, "experts_grad") != 0)
+        return;
+    for (int i = 2; i < t->inputs; i++)
+        t->out[t->outputs++] = t->in[i];
+    input(t, ISO_F32, -1, 1, DIMS(c->rows, c->d));
+}
+
 /* Gated and not, each activation; some of the experts and of the rows; no row, no hidden feature; more rows of an
  * expert than a block has, and products that a library computes. */
 static bool experts(trial *t, int index)
 {
-    static const struct {
-        int64_t rows, d, hidden, k, experts, first, locally;
-        iso_unary_kind activation;
-    } cases[] = {
-        {11, 5, 7, 2, 4, 0, 4, ISO_UNARY_SILU},   {9, 16, 8, 1, 3, 0, 3, ISO_UNARY_GELU},
-        {20, 9, 33, 3, 7, 4, 2, ISO_UNARY_RELU},  {1, 3, 1, 2, 2, 1, 1, ISO_UNARY_GELU_APPROXIMATE},
-        {0, 4, 4, 2, 3, 0, 3, ISO_UNARY_SILU},    {6, 4, 0, 2, 3, 0, 3, ISO_UNARY_SILU},
-        {45, 48, 56, 2, 2, 0, 2, ISO_UNARY_SILU}, {700, 3, 5, 2, 2, 0, 2, ISO_UNARY_GELU_APPROXIMATE},
-        {5, 4, 6, 2, 9, 9, 0, ISO_UNARY_SILU},
+    static const experts_case cases[] = {
+        {11, 5, 7, 2, 4, 0, 4, ISO_UNARY_SILU, 0},   {9, 16, 8, 1, 3, 0, 3, ISO_UNARY_GELU, 0},
+        {20, 9, 33, 3, 7, 4, 2, ISO_UNARY_RELU, 0},  {1, 3, 1, 2, 2, 1, 1, ISO_UNARY_GELU_APPROXIMATE, 0},
+        {0, 4, 4, 2, 3, 0, 3, ISO_UNARY_SILU, 0},    {6, 4, 0, 2, 3, 0, 3, ISO_UNARY_SILU, 0},
+        {45, 48, 56, 2, 2, 0, 2, ISO_UNARY_SILU, 0}, {700, 3, 5, 2, 2, 0, 2, ISO_UNARY_GELU_APPROXIMATE, 0},
+        {5, 4, 6, 2, 9, 9, 0, ISO_UNARY_SILU, 0},
     };
     if (index == 2 * (int)(sizeof cases / sizeof *cases))
         return false;
-    const int64_t rows = cases[index / 2].rows, d = cases[index / 2].d, hidden = cases[index / 2].hidden,
-                  k = cases[index / 2].k, local = cases[index / 2].locally;
-    const bool gated = index % 2 == 0, gradient = strcmp(t->op, "experts_grad") == 0;
-    t->attrs.experts = (iso_experts_attrs){.activation = cases[index / 2].activation, .gated = gated};
-    input(t, ISO_F32, -1, 1, DIMS(rows, d));
-    input(t, ISO_I32, 0, (double)cases[index / 2].experts, DIMS(rows, k));
-    input(t, ISO_F32, 0, 1, DIMS(rows, k));
-    for (int i = 0; i < 1 + gated; i++)
-        input(t, ISO_F32, -1, 1, DIMS(local, d, hidden));
-    input(t, ISO_F32, -1, 1, DIMS(local, hidden, d));
-    for (int i = 3; i < t->inputs; i++) {
-        t->in[i].offset[0] = cases[index / 2].first;
-        t->in[i].global[0] = cases[index / 2].experts;
-    }
-    output(t, ISO_F32, DIMS(rows, d));
-    if (!gradient)
-        return true;
-    for (int i = 2; i < t->inputs; i++)
-        t->out[t->outputs++] = t->in[i];
-    input(t, ISO_F32, -1, 1, DIMS(rows, d));
+    make_experts(t, &cases[index / 2], index % 2 == 0);
     return true;
 }
 
-/* Equal elements, all elements, one, none. */
+/* Equal elements, all elements, one, none; rows of one thread, of a warp and of a block. */
 static bool top_k(trial *t, int index)
 {
-    static const int64_t cases[][3] = {{7, 9, 2}, {40, 5, 5}, {3, 130, 8}, {300, 4, 1}, {0, 3, 2}};
+    static const int64_t cases[][3] = {{7, 9, 2},   {40, 5, 5}, {3, 130, 8},
+                                       {300, 4, 1}, {0, 3, 2},  {2, 3001, 5}};
     if (index == 2 * (int)(sizeof cases / sizeof *cases))
         return false;
     const int64_t rows = cases[index / 2][0], classes = cases[index / 2][1], k = cases[index / 2][2];

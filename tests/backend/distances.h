@@ -62,6 +62,9 @@ enum { DISTANCES = sizeof distances / sizeof *distances };
 #define FUSED_ATTENTION "fused"
 #define FUSED_ATTENTION_LARGEST "8e-3"
 
+/* Of the largest element: experts of bfloat16, whose hidden features are rounded to bfloat16 between the products. */
+#define BFLOAT16_EXPERTS_LARGEST "8e-3"
+
 /* In float64 the distances are these times FLOAT64_FACTOR. A result in bfloat16 is rounded once, so it may be the
  * neighbouring number: 2^-BFLOAT16_BITS of it. */
 #define FLOAT64_FACTOR "1e-8"

@@ -257,14 +257,6 @@ static int check_cases(const char *op, maker *make)
     return tried;
 }
 
-static bool is_wanted(const iso_op_type *type)
-{
-    const char *only = getenv("ISOGRID_TEST_OPS");
-    if (type->no_kernel || !only)
-        return !type->no_kernel;
-    return only[0] == '=' ? strcmp(type->name, only + 1) == 0 : strstr(type->name, only) != NULL;
-}
-
 START_TEST(kernels_agree_on_the_device)
 {
     const char *only = getenv("ISOGRID_TEST_OPS");

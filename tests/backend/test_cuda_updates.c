@@ -215,6 +215,42 @@ static void fill_operands(gathering *g, size_t shift)
         }
 }
 
+/* A stream of the device, as launch.h has it. */
+typedef struct stream_of_tests {
+    iso_stream base;
+    void *cuda;
+    int error;
+} stream_of_tests;
+
+/* As loops over runs of whole packs, where the addresses are multiples of 16: every second run of 16 elements. */
+static void check_gathered_runs(gathering *g, size_t shift, const char *want)
+{
+    enum { PARTS = ELEMENTS / 32, RUN = 16 };
+    _Alignas(64) char dense[ELEMENTS * 8 + 64];
+    const void *operand[OPERANDS];
+    const int64_t size = (int64_t)iso_dtype_size(g->dtype), extent[] = {PARTS, RUN};
+    int64_t stride[OPERANDS + 1];
+    stream_of_tests stream = {{iso_device_cpu()}, NULL, 0};
+    for (int k = 0; k < g->n_operands; k++) {
+        operand[k] = g->data[k] + shift;
+        stride[k] = 2 * RUN * size;
+    }
+    stride[g->n_operands] = RUN * size;
+    const iso_device_gather gather = {.dtype = g->dtype,
+                                      .maximum = g->maximum,
+                                      .n_operands = g->n_operands,
+                                      .operand = operand,
+                                      .folds = g->folds,
+                                      .rank = 2,
+                                      .extent = extent,
+                                      .stride = stride,
+                                      .out = dense + shift};
+    iso_cuda_gather(&stream.base, &gather);
+    for (int64_t run = 0; run < PARTS; run++)
+        ck_assert_mem_eq(dense + shift + run * RUN * size, want + run * 2 * RUN * size, RUN * size);
+    ck_assert_ptr_null(emulator_error());
+}
+
 /* As one run with a copy elsewhere, in place of the first operand; and as loops whose target has its columns
  * first. */
 static void check_gather(gathering *g, size_t shift, const char *want)
@@ -223,10 +259,7 @@ static void check_gather(gathering *g, size_t shift, const char *want)
     const void *operand[OPERANDS];
     void *copies[] = {copy + shift};
     int64_t size = (int64_t)iso_dtype_size(g->dtype), extent[] = {70, 6, 1}, stride[2 * (OPERANDS + 1)];
-    struct {
-        iso_stream base;
-        void *cuda;
-    } stream = {{iso_device_cpu()}, NULL}; /* begins as those of the device */
+    stream_of_tests stream = {{iso_device_cpu()}, NULL, 0};
     for (int k = 0; k < g->n_operands; k++) {
         operand[k] = g->data[k] + shift;
         stride[k] = 6 * size, stride[g->n_operands + 1 + k] = size;
@@ -270,6 +303,7 @@ START_TEST(gathers_have_the_bits_of_the_tree_of_the_reference)
             fill_operands(&g, shift);
             combine_by_reference(&g, 0, g.n_operands, shift, want);
             set_order((int)(t + c) % ORDERS);
+            check_gathered_runs(&g, shift, want);
             check_gather(&g, shift, want);
         }
 }

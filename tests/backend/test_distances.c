@@ -94,6 +94,9 @@ START_TEST(the_page_has_the_table)
     snprintf(sentence, sizeof sentence, "and where `%s` computes it within %s of that", FUSED_ATTENTION,
              FUSED_ATTENTION_LARGEST);
     check_says(page, sentence);
+    snprintf(sentence, sizeof sentence, "Experts of bfloat16 are within %s of the largest",
+             BFLOAT16_EXPERTS_LARGEST);
+    check_says(page, sentence);
 }
 END_TEST
 

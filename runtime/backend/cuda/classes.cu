@@ -120,8 +120,9 @@ template <class C> struct sum_exp {
     {
         C most = max.get<C>(at.row);
         double sum = 0;
-        ISO_CUDA_ALONG(L, at)
-        sum += exp_of(x.get<C>(i) - most);
+        along<L>(
+            at, [&](int64_t i) { return x.get<C>(i); },
+            [&](int64_t, int64_t, C value) { sum += exp_of(value - most); });
         sum = join<L, sum_of>(sum);
         if (member<L>() == 0)
             y.put(at.row, sum);
@@ -134,11 +135,12 @@ template <class C> struct part_softmax {
     template <int L> __device__ void run(line at) const
     {
         C most = max.get<C>(at.row), all = sum.get<C>(at.row), log_sum = log_of(all);
-        ISO_CUDA_ALONG(L, at)
-        {
-            C shifted = x.get<C>(i) - most;
-            y.put(i, logarithm ? shifted - log_sum : exp_of(shifted) / all);
-        }
+        along<L>(
+            at, [&](int64_t i) { return x.get<C>(i); },
+            [&](int64_t, int64_t i, C value) {
+                const C shifted = value - most;
+                y.put(i, logarithm ? shifted - log_sum : exp_of(shifted) / all);
+            });
     }
 };
 
@@ -237,8 +239,11 @@ template <class C> struct part_sparse_gradient {
         int64_t label = labels.get<L>(at.row, &good);
         C all = static_cast<C>(max.get<double>(at.row) + log_of(sum.get<double>(at.row)));
         C slope = dloss.get<C>(at.row);
-        ISO_CUDA_ALONG(L, at)
-        dx.put(i, good ? (exp_of(x.get<C>(i) - all) - (k == label ? 1 : 0)) * slope : C(0));
+        along<L>(
+            at, [&](int64_t i) { return x.get<C>(i); },
+            [&](int64_t k, int64_t i, C value) {
+                dx.put(i, good ? (exp_of(value - all) - (k == label ? 1 : 0)) * slope : C(0));
+            });
     }
 };
 

@@ -1,5 +1,6 @@
 /* Look-up in a table of which this slot may hold only some rows, and its gradient. */
 #include "runtime/backend/cuda/faults.h"
+#include "runtime/backend/cuda/scan.h"
 #include "runtime/graph/ops/network.h"
 
 namespace
@@ -18,7 +19,8 @@ struct look_up {
     reals x, y;
     __device__ void operator()(int64_t number) const
     {
-        int64_t i = number / table.columns, column = number - i * table.columns, row = index.get(i);
+        int64_t i = quotient_of(number, table.columns), column = number - i * table.columns,
+                row = index.get(i);
         if (row < 0 && column == 0)
             index.raise(i);
         row = row < 0 ? -1 : row - table.first;
@@ -104,28 +106,6 @@ struct count_rows {
             atomicAdd(&m.fill[row], 1);
     }
 };
-
-/* The sum of `value` in the threads of the block before this one; all: in all of them. */
-template <int THREADS> __device__ int32_t sum_before(int32_t value, int32_t &all)
-{
-    __shared__ int32_t part[THREADS / WARP];
-    const int lane = static_cast<int>(threadIdx.x) % WARP, warp = static_cast<int>(threadIdx.x) / WARP;
-    int32_t sum = value, before = 0;
-    for (int distance = 1; distance < WARP; distance *= 2) {
-        int32_t other = __shfl_sync(0xffffffffu, sum, lane - distance);
-        sum += lane >= distance ? other : 0;
-    }
-    __syncthreads(); /* `part` of the call before has been read */
-    if (lane == WARP - 1)
-        part[warp] = sum;
-    __syncthreads();
-    all = 0;
-    for (int i = 0; i < THREADS / WARP; i++) {
-        before += i < warp ? part[i] : 0;
-        all += part[i];
-    }
-    return before + sum - value;
-}
 
 /* One block: begin[row] is the sum of the counts before; fill becomes the same. Finds the long lists. */
 __global__ void __launch_bounds__(SCAN) add_up(int64_t rows, sort_memory m)
@@ -252,7 +232,7 @@ template <class T> struct add_rows {
     reals dtable;
     __device__ void operator()(int64_t number) const
     {
-        int64_t row = number / columns, column = number - row * columns;
+        int64_t row = quotient_of(number, columns), column = number - row * columns;
         dtable.put(number, sum_of_list(m, row, dy + column, columns));
     }
 };
@@ -265,7 +245,7 @@ template <class T> struct add_touched {
     reals dtable;
     __device__ void operator()(int64_t number) const
     {
-        int64_t i = number / columns, column = number - i * columns, row = m.row[i];
+        int64_t i = quotient_of(number, columns), column = number - i * columns, row = m.row[i];
         if (row < 0 || m.list[m.begin[row]] != static_cast<int32_t>(i))
             return;
         int64_t at = row * columns + column;

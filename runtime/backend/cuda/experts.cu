@@ -1,67 +1,43 @@
-/* Mixtures of experts: a thread for each hidden feature of each choice, then one for each element of the results. A sum
- * goes along one thread, in order; those over choices go along the list of the choices of an expert. */
-#include "runtime/backend/cuda/faults.h"
+/* Mixtures of experts: the choices are ordered by expert, and the rows of each expert are multiplied by its matrices.
+ * Sums over the choices of a row go in their order. */
+#include "runtime/backend/cuda/grouped.h"
+#include "runtime/backend/cuda/lines.h"
+#include "runtime/backend/cuda/packs.h"
 #include "runtime/backend/cuda/unary.h"
-#include "runtime/backend/experts.h"
 
 namespace
 {
 
 using namespace iso_cuda;
 
-/* The arrays of a call, and those in its scratch memory. */
+/* The arrays in the scratch memory of a call. Those by position have a row for each; the last one has two uses, one
+ * after the other. */
 template <class T> struct work {
-    typedef compute<T> C;
-    int64_t d, hidden, k, choices, locally;
-    iso_unary_kind activation;
-    const T *x, *share, *gate, *up, *down, *dy; /* gate: nullptr: none */
-    C *g, *u, *a, *da;                          /* [choices, hidden] */
-    int32_t *local; /* [choices] the number of the expert in the slot; -1: none of it */
-    int32_t *begin; /* [locally + 1] where the list of each expert begins, */
-    int32_t *list;  /* [choices] and the lists, in order; of the gradient */
-
-    __device__ C function(C value) const
-    {
-        return unary_function<C>{activation, 0}(value);
-    }
-    __device__ C slope(C value) const
-    {
-        return unary_slope<C>{activation, 0}.of(value);
-    }
+    iso_experts e;
+    grouped_order order;
+    T *g;             /* [positions, hidden] what the activation takes: x gate; without a gate x up */
+    T *u;             /* [positions, hidden] x up; nullptr without a gate */
+    T *da;            /* [positions, hidden] of the gradient: what dy gives to the activations */
+    compute<T> *part; /* [positions, d] what a position adds to its row */
 };
-
-template <class T> const T *data_of(const iso_array *array)
-{
-    return array ? static_cast<const T *>(array->data) : nullptr;
-}
-
-/* Arrays of whole cache lines. */
-template <class E> E *take(char *&memory, int64_t count)
-{
-    E *taken = reinterpret_cast<E *>(memory);
-    memory += ceil_of(count * static_cast<int64_t>(sizeof(E)), 64) * 64;
-    return taken;
-}
 
 template <class T> work<T> lay_out(const iso_kernel_call *call, char *&memory)
 {
-    typedef compute<T> C;
-    const iso_experts e = iso_experts_of(call);
-    const int64_t features = e.choice_count * e.hidden;
     work<T> w = {};
-    w.d = e.d, w.hidden = e.hidden, w.k = e.k, w.choices = e.choice_count, w.locally = e.locally;
-    w.activation = e.activation;
-    w.x = data_of<T>(e.x), w.share = data_of<T>(e.share), w.gate = data_of<T>(e.gate);
-    w.up = data_of<T>(e.up), w.down = data_of<T>(e.down), w.dy = data_of<T>(e.dy);
-    w.a = take<C>(memory, features);
-    w.local = take<int32_t>(memory, e.choice_count);
-    if (e.dy) {
-        w.g = take<C>(memory, features);
-        w.u = take<C>(memory, features);
-        w.da = take<C>(memory, features);
-        w.begin = take<int32_t>(memory, e.locally + 1);
-        w.list = take<int32_t>(memory, e.choice_count);
-    }
+    w.e = iso_experts_of(call);
+    const int64_t features = w.e.choice_count * w.e.hidden * static_cast<int64_t>(sizeof(T)),
+                  parts = w.e.choice_count * w.e.d * static_cast<int64_t>(sizeof(compute<T>));
+    w.order = lay_out_order(w.e, grouped_tile(call->in[0].dtype), memory);
+    w.g = reinterpret_cast<T *>(take<char>(memory, features));
+    const bool before_part = w.e.gate || w.e.dy; /* features are there until the parts are */
+    if (w.e.gate && w.e.dy)
+        w.u = reinterpret_cast<T *>(take<char>(memory, features));
+    char *last = take<char>(memory, before_part && features > parts ? features : parts);
+    w.part = reinterpret_cast<compute<T> *>(last);
+    if (w.e.dy)
+        w.da = reinterpret_cast<T *>(last);
+    else if (w.e.gate)
+        w.u = reinterpret_cast<T *>(last);
     return w;
 }
 
@@ -76,69 +52,130 @@ size_t experts_scratch(const iso_kernel_call *call)
     return bytes;
 }
 
-struct find_experts {
-    indices index;
-    int64_t first, locally;
-    int32_t *local;
-    __device__ void operator()(int64_t i) const
-    {
-        int64_t expert = index.get(i);
-        if (expert < 0)
-            index.raise(i);
-        expert -= first;
-        local[i] = expert >= 0 && expert < locally ? static_cast<int32_t>(expert) : -1;
-    }
-};
+/* ---- operands of products ---- */
 
-/* x gate and x up, and what the activation makes of them. */
-template <class T> struct activate {
-    work<T> w;
-    __device__ void operator()(int64_t number) const
-    {
-        typedef compute<T> C;
-        const int64_t i = number / w.hidden, j = number - i * w.hidden, expert = w.local[i];
-        if (expert < 0)
-            return;
-        const T *x = w.x + i / w.k * w.d;
-        const int64_t kernel = expert * w.d * w.hidden + j;
-        C gate = 0, up = 0;
-        for (int64_t c = 0; c < w.d; c++)
-            up += wide(x[c]) * wide(w.up[kernel + c * w.hidden]);
-        for (int64_t c = 0; w.gate && c < w.d; c++)
-            gate += wide(x[c]) * wide(w.gate[kernel + c * w.hidden]);
-        w.a[number] = w.gate ? w.function(gate) * up : w.function(up);
-        if (w.g) {
-            w.g[number] = gate;
-            w.u[number] = up;
-        }
-    }
-};
-
-template <class T> struct add_experts {
-    work<T> w;
-    reals y;
-    __device__ void operator()(int64_t number) const
-    {
-        typedef compute<T> C;
-        const int64_t row = number / w.d, c = number - row * w.d;
-        C sum = 0;
-        for (int64_t i = row * w.k; i < (row + 1) * w.k; i++) {
-            const int64_t expert = w.local[i];
-            C part = 0;
-            for (int64_t j = 0; expert >= 0 && j < w.hidden; j++)
-                part += w.a[i * w.hidden + j] * wide(w.down[(expert * w.hidden + j) * w.d + c]);
-            sum += wide(w.share[i]) * part;
-        }
-        y.put(number, sum);
-    }
-};
-
-template <class T> void find_and_activate(const iso_kernel_call *call, const work<T> &w)
+/* The rows that chose the experts, of an array [rows, d]. */
+template <class T> grouped_operand chosen_rows(const work<T> &w, const iso_array *of)
 {
-    const iso_experts e = iso_experts_of(call);
-    for_each(call->stream, w.choices,
-             find_experts{indices_of(call, ISO_EXPERTS_CHOICE, e.experts), e.first, e.locally, w.local});
-    for_each(call->stream, w.choices * w.hidden, activate<T>{w});
+    return {of->data, w.e.d, 0, w.order.row};
+}
+/* An array [positions, hidden]. */
+template <class T> grouped_operand features_of(const work<T> &w, const T *of)
+{
+    return {of, w.e.hidden, 0, nullptr};
+}
+/* Kernels [experts, rows, columns]. */
+inline grouped_operand kernels_of(const iso_array *of)
+{
+    return {of->data, of->dim[2], of->dim[1] * of->dim[2], nullptr};
+}
+inline grouped_result kernel_result(const iso_array *of)
+{
+    return {reals_of(*of), of->dim[2], of->dim[1] * of->dim[2]};
+}
+template <class T> grouped_result position_result(iso_dtype dtype, T *to, int64_t columns)
+{
+    return {reals{to, dtype}, columns, 0};
+}
+
+template <class T>
+void multiply(const iso_kernel_call *call, const work<T> &w, const grouped_product &product)
+{
+    multiply_groups(call->stream, call->in[0].dtype, w.order, product);
+}
+
+/* c [positions, hidden] = x kernels */
+template <class T>
+void multiply_up(const iso_kernel_call *call, const work<T> &w, const iso_array *kernels, T *c)
+{
+    multiply(call, w,
+             {BY_MATRIX,
+              1,
+              {chosen_rows(w, w.e.x)},
+              {kernels_of(kernels)},
+              position_result(call->in[0].dtype, c, w.e.hidden),
+              0,
+              w.e.hidden,
+              w.e.d});
+}
+
+iso_dtype compute_dtype(iso_dtype dtype)
+{
+    return dtype == ISO_F64 ? ISO_F64 : ISO_F32;
+}
+
+/* ---- forward ---- */
+
+/* g becomes the activations. */
+template <class T> struct activate {
+    enum { WIDTH = 16 / sizeof(T) };
+    typedef compute<T> C;
+    T *g;
+    const T *u;
+    const int32_t *positions;
+    int64_t hidden;
+    iso_unary_kind kind;
+    __device__ __forceinline__ T of(T g_, T u_) const
+    {
+        const C f = unary_function<C>{kind, 0}(wide(g_));
+        T a;
+        narrow(&a, u ? f * wide(u_) : f);
+        return a;
+    }
+    __device__ void one(int64_t i) const
+    {
+        if (i < *positions * hidden)
+            g[i] = of(g[i], u ? u[i] : g[i]);
+    }
+    __device__ void pack(int64_t i) const
+    {
+        if (i >= *positions * hidden)
+            return;
+        auto gs = load_pack<WIDTH>(g + i);
+        const auto us = u ? load_pack<WIDTH>(u + i) : gs;
+        for (int j = 0; j < WIDTH; j++)
+            gs.at[j] = of(gs.at[j], us.at[j]);
+        store_pack(g + i, gs);
+    }
+};
+
+/* Adds the parts of each row, times their shares or as they are. */
+template <class T> struct add_parts {
+    const compute<T> *part;
+    const int32_t *position;
+    const T *share; /* nullptr: none */
+    reals to;
+    int64_t per_row;
+    template <int L> __device__ void run(line at) const
+    {
+        typedef compute<T> C;
+        ISO_CUDA_ALONG(L, at)
+        {
+            C sum = 0;
+            for (int64_t choice = at.row * per_row; choice < (at.row + 1) * per_row; choice++)
+                if (position[choice] >= 0) {
+                    const C own = part[position[choice] * at.count + k];
+                    sum += share ? wide(share[choice]) * own : own;
+                }
+            to.put(i, sum);
+        }
+    }
+};
+
+template <class T>
+void add_up(const iso_kernel_call *call, const work<T> &w, const T *share, const iso_array *to)
+{
+    const int64_t rows = w.e.d > 0 ? iso_array_count(to) / w.e.d : 0;
+    for_lines(call->stream, lines{rows, w.e.d, 1},
+              add_parts<T>{w.part, w.order.position, share, reals_of(*to), w.e.k});
+}
+
+template <class T> void multiply_inputs(const iso_kernel_call *call, const work<T> &w)
+{
+    find_order(call, w.e, w.order);
+    multiply_up(call, w, w.e.gate ? w.e.gate : w.e.up, w.g);
+    if (w.e.gate)
+        multiply_up(call, w, w.e.up, w.u);
 }
 
 void run_experts(const iso_kernel_call *call)
@@ -147,230 +184,135 @@ void run_experts(const iso_kernel_call *call)
         typedef decltype(zero) T;
         char *memory = static_cast<char *>(call->scratch);
         const work<T> w = lay_out<T>(call, memory);
-        find_and_activate(call, w);
-        for_each(call->stream, iso_array_count(&call->out[0]), add_experts<T>{w, reals_of(call->out[0])});
+        const iso_dtype sums = compute_dtype(call->in[0].dtype);
+        multiply_inputs(call, w);
+        for_packs(call->stream, w.e.choice_count * w.e.hidden, w.e.hidden % activate<T>::WIDTH == 0,
+                  activate<T>{w.g, w.u, w.order.begin + w.e.locally, w.e.hidden, w.e.activation});
+        multiply(call, w,
+                 {BY_MATRIX,
+                  1,
+                  {features_of(w, w.g)},
+                  {kernels_of(w.e.down)},
+                  position_result(sums, w.part, w.e.d),
+                  0,
+                  w.e.d,
+                  w.e.hidden});
+        add_up(call, w, static_cast<const T *>(w.e.share->data), &call->out[0]);
     });
 }
 
 /* ---- the gradient ---- */
 
-/* Where the list of each expert begins: thread e counts the choices of the experts before. */
-template <class T> struct begin_lists {
-    work<T> w;
-    __device__ void operator()(int64_t expert) const
-    {
-        int32_t count = 0;
-        for (int64_t i = 0; i < w.choices; i++)
-            count += w.local[i] >= 0 && w.local[i] < expert;
-        w.begin[expert] = count;
-    }
-};
-
-template <class T> struct make_lists {
-    work<T> w;
-    __device__ void operator()(int64_t expert) const
-    {
-        int32_t *to = w.list + w.begin[expert];
-        for (int64_t i = 0; i < w.choices; i++)
-            if (w.local[i] == expert)
-                *to++ = static_cast<int32_t>(i);
-    }
-};
-
-/* What dy gives to a, before the share. */
-template <class T> struct down_product {
-    work<T> w;
-    __device__ void operator()(int64_t number) const
-    {
-        const int64_t i = number / w.hidden, j = number - i * w.hidden, expert = w.local[i];
-        if (expert < 0)
-            return;
-        const T *dy = w.dy + i / w.k * w.d, *down = w.down + (expert * w.hidden + j) * w.d;
-        compute<T> sum = 0;
-        for (int64_t c = 0; c < w.d; c++)
-            sum += wide(dy[c]) * wide(down[c]);
-        w.da[number] = sum;
-    }
-};
-
-template <class T> struct share_gradient {
-    work<T> w;
-    reals dshare;
-    __device__ void operator()(int64_t i) const
-    {
-        compute<T> sum = 0;
-        for (int64_t j = i * w.hidden; w.local[i] >= 0 && j < (i + 1) * w.hidden; j++)
-            sum += w.a[j] * w.da[j];
-        dshare.put(i, sum);
-    }
-};
-
-/* The gradients of x gate and x up take their places, and a is multiplied by its share. */
+/* For each choice: the gradient of its share. g and u become their gradients, and da the activations times the
+ * share. */
 template <class T> struct pass_activation {
-    work<T> w;
-    __device__ void operator()(int64_t number) const
+    T *g, *u, *da;
+    const int32_t *position;
+    const T *share;
+    reals dshare;
+    iso_unary_kind kind;
+    template <int L> __device__ void run(line at) const
     {
         typedef compute<T> C;
-        const int64_t i = number / w.hidden;
-        if (w.local[i] < 0)
-            return;
-        const C share = wide(w.share[i]), da = w.da[number] * share, gate = w.g[number], up = w.u[number];
-        w.a[number] *= share;
-        w.g[number] = w.gate ? da * up * w.slope(gate) : C(0);
-        w.u[number] = w.gate ? da * w.function(gate) : da * w.slope(up);
-    }
-};
-
-template <class T> struct row_gradient {
-    work<T> w;
-    reals dx;
-    __device__ void operator()(int64_t number) const
-    {
-        typedef compute<T> C;
-        const int64_t row = number / w.d, c = number - row * w.d;
+        const int64_t first = position[at.row] * at.count;
+        const C own = wide(share[at.row]);
         C sum = 0;
-        for (int64_t i = row * w.k; i < (row + 1) * w.k; i++) {
-            const int64_t expert = w.local[i], kernel = (expert * w.d + c) * w.hidden;
-            for (int64_t j = 0; expert >= 0 && j < w.hidden; j++) {
-                const int64_t at = i * w.hidden + j;
-                sum += w.u[at] * wide(w.up[kernel + j]);
-                sum += w.gate ? w.g[at] * wide(w.gate[kernel + j]) : C(0);
+        if (position[at.row] >= 0)
+            for (int64_t i = first + member<L>(); i < first + at.count; i += L) {
+                const C gate = wide(g[i]), up = u ? wide(u[i]) : C(1), f = unary_function<C>{kind, 0}(gate);
+                const C passed = wide(da[i]), slope = unary_slope<C>{kind, 0}.of(gate);
+                sum += f * up * passed;
+                narrow(&g[i], passed * own * up * slope);
+                if (u)
+                    narrow(&u[i], passed * own * f);
+                narrow(&da[i], f * up * own);
             }
-        }
-        dx.put(number, sum);
+        sum = join<L, sum_of>(sum);
+        if (member<L>() == 0)
+            dshare.put(at.row, sum);
     }
 };
 
-/* The gradient of a kernel [d, hidden]: dh is that of x times the kernel. */
-template <class T> struct up_gradient {
-    work<T> w;
-    const compute<T> *dh;
-    reals dkernel;
-    __device__ void operator()(int64_t number) const
-    {
-        const int64_t j = number % w.hidden, c = number / w.hidden % w.d, expert = number / w.hidden / w.d;
-        compute<T> sum = 0;
-        for (int32_t i = w.begin[expert]; i < w.begin[expert + 1]; i++) {
-            const int64_t choice = w.list[i];
-            sum += wide(w.x[choice / w.k * w.d + c]) * dh[choice * w.hidden + j];
-        }
-        dkernel.put(number, sum);
-    }
-};
+/* The gradients of the kernels: for each expert, the sum over its rows. */
+template <class T> void kernel_gradients(const iso_kernel_call *call, const work<T> &w)
+{
+    const iso_experts &e = w.e;
+    multiply(call, w,
+             {OVER_ROWS,
+              1,
+              {features_of(w, w.da)},
+              {chosen_rows(w, e.dy)},
+              kernel_result(e.ddown),
+              e.hidden,
+              e.d,
+              0});
+    multiply(call, w,
+             {OVER_ROWS,
+              1,
+              {chosen_rows(w, e.x)},
+              {features_of(w, w.g)},
+              kernel_result(e.gate ? e.dgate : e.dup),
+              e.d,
+              e.hidden,
+              0});
+    if (e.gate)
+        multiply(call, w,
+                 {OVER_ROWS,
+                  1,
+                  {chosen_rows(w, e.x)},
+                  {features_of(w, w.u)},
+                  kernel_result(e.dup),
+                  e.d,
+                  e.hidden,
+                  0});
+}
 
-template <class T> struct down_gradient {
-    work<T> w;
-    reals ddown;
-    __device__ void operator()(int64_t number) const
-    {
-        const int64_t c = number % w.d, j = number / w.d % w.hidden, expert = number / w.d / w.hidden;
-        compute<T> sum = 0;
-        for (int32_t i = w.begin[expert]; i < w.begin[expert + 1]; i++) {
-            const int64_t choice = w.list[i];
-            sum += w.a[choice * w.hidden + j] * wide(w.dy[choice / w.k * w.d + c]);
-        }
-        ddown.put(number, sum);
+template <class T> void row_gradient(const iso_kernel_call *call, const work<T> &w)
+{
+    const iso_experts &e = w.e;
+    grouped_product product = {BY_TRANSPOSED,
+                               1,
+                               {features_of(w, w.g)},
+                               {kernels_of(e.gate ? e.gate : e.up)},
+                               position_result(compute_dtype(call->in[0].dtype), w.part, e.d),
+                               0,
+                               e.d,
+                               e.hidden};
+    if (e.gate) {
+        product.pairs = 2;
+        product.a[1] = features_of(w, w.u);
+        product.b[1] = kernels_of(e.up);
     }
-};
+    multiply(call, w, product);
+    add_up<T>(call, w, nullptr, e.dx);
+}
 
 void run_experts_gradient(const iso_kernel_call *call)
 {
-    const iso_experts e = iso_experts_of(call);
     with_float(call->in[0].dtype, [&](auto zero) {
         typedef decltype(zero) T;
         char *memory = static_cast<char *>(call->scratch);
         const work<T> w = lay_out<T>(call, memory);
-        const int64_t kernel = iso_array_count(e.up);
-        find_and_activate(call, w);
-        for_each(call->stream, e.locally + 1, begin_lists<T>{w});
-        for_each(call->stream, e.locally, make_lists<T>{w});
-        for_each(call->stream, e.choice_count * e.hidden, down_product<T>{w});
-        for_each(call->stream, e.choice_count, share_gradient<T>{w, reals_of(*e.dshare)});
-        for_each(call->stream, e.choice_count * e.hidden, pass_activation<T>{w});
-        for_each(call->stream, iso_array_count(e.dx), row_gradient<T>{w, reals_of(*e.dx)});
-        if (e.gate)
-            for_each(call->stream, kernel, up_gradient<T>{w, w.g, reals_of(*e.dgate)});
-        for_each(call->stream, kernel, up_gradient<T>{w, w.u, reals_of(*e.dup)});
-        for_each(call->stream, kernel, down_gradient<T>{w, reals_of(*e.ddown)});
+        const iso_experts &e = w.e;
+        multiply_inputs(call, w);
+        multiply(call, w,
+                 {BY_TRANSPOSED,
+                  1,
+                  {chosen_rows(w, e.dy)},
+                  {kernels_of(e.down)},
+                  position_result(call->in[0].dtype, w.da, e.hidden),
+                  0,
+                  e.hidden,
+                  e.d});
+        for_lines(call->stream, lines{e.choice_count, e.hidden, 1},
+                  pass_activation<T>{w.g, w.u, w.da, w.order.position, static_cast<const T *>(e.share->data),
+                                     reals_of(*e.dshare), e.activation});
+        kernel_gradients(call, w);
+        row_gradient(call, w); /* after the last use of da, whose memory it takes */
     });
-}
-
-/* ---- the largest elements ---- */
-
-/* A thread takes a row, and goes along it for each of the k largest. */
-struct largest {
-    reals x, values;
-    int32_t *index;
-    int64_t classes, k;
-    __device__ void operator()(int64_t row) const
-    {
-        int64_t last = -1;
-        double last_value = 0;
-        for (int64_t n = 0; n < k; n++) {
-            int64_t best = -1;
-            double best_value = 0;
-            for (int64_t i = 0; i < classes; i++) {
-                const double value = x.get<double>(row * classes + i);
-                if (last >= 0 && !iso_top_k_before(last_value, last, value, i))
-                    continue;
-                if (best < 0 || iso_top_k_before(value, i, best_value, best)) {
-                    best = i;
-                    best_value = value;
-                }
-            }
-            values.put(row * k + n, best_value);
-            index[row * k + n] = static_cast<int32_t>(best);
-            last = best;
-            last_value = best_value;
-        }
-    }
-};
-
-int64_t rows_of(const iso_array &array)
-{
-    const int64_t last = array.dim[array.rank - 1];
-    return last > 0 ? iso_array_count(&array) / last : 0;
-}
-
-void run_top_k(const iso_kernel_call *call)
-{
-    const iso_array &x = call->in[0], &values = call->out[0];
-    for_each(call->stream, rows_of(values),
-             largest{reals_of(x), reals_of(values), static_cast<int32_t *>(call->out[1].data),
-                     x.dim[x.rank - 1], values.dim[values.rank - 1]});
-}
-
-/* A thread for each element of dx: indices may be equal. */
-struct scatter {
-    indices index;
-    reals dy, dx;
-    int64_t classes, k;
-    __device__ void operator()(int64_t number) const
-    {
-        const int64_t row = number / classes, own = number - row * classes;
-        double sum = 0;
-        for (int64_t i = row * k; i < (row + 1) * k; i++) {
-            const int64_t to = index.get(i);
-            if (to < 0 && own == 0)
-                index.raise(i);
-            sum += to == own ? dy.get<double>(i) : 0;
-        }
-        dx.put(number, sum);
-    }
-};
-
-void run_top_k_gradient(const iso_kernel_call *call)
-{
-    const iso_array &index = call->in[0], &dx = call->out[0];
-    const int64_t classes = dx.dim[dx.rank - 1];
-    for_each(call->stream, iso_array_count(&dx),
-             scatter{indices_of(call, 0, classes), reals_of(call->in[1]), reals_of(dx), classes,
-                     index.dim[index.rank - 1]});
 }
 
 } // namespace
 
-ISO_CUDA_KERNEL(top_k, run_top_k, false)
-ISO_CUDA_KERNEL(top_k_grad, run_top_k_gradient, false)
 ISO_CUDA_KERNEL_WITH(experts, run_experts, false, experts_scratch)
 ISO_CUDA_KERNEL_WITH(experts_grad, run_experts_gradient, false, experts_scratch)

@@ -211,7 +211,7 @@ struct one_hot {
     reals y;
     __device__ void operator()(int64_t i) const
     {
-        int64_t row = i / count;
+        int64_t row = quotient_of(i, count);
         y.put(i, iso_index_read(&labels, row, classes) - first == i - row * count ? 1.0f : 0.0f);
     }
 };
@@ -232,7 +232,9 @@ struct band {
     int64_t rows, columns, first_row, first_column; /* of this part */
     __device__ void operator()(int64_t i) const
     {
-        int64_t begin, end, column = remainder_of(i, columns), row = i / columns % rows;
+        const int64_t line = quotient_of(i, columns), column = i - line * columns,
+                      row = remainder_of(line, rows);
+        int64_t begin, end;
         iso_band_columns(&attrs, first_row + row - first_column, columns, &begin, &end);
         y.put(i, column >= begin && column < end ? x.get<double>(i) : attrs.fill);
     }

@@ -60,8 +60,9 @@ template <class T> struct reframe {
     T *to;
     __device__ void operator()(int64_t i) const
     {
-        int64_t pixel = i / f.c, line = pixel / f.to_w, row = line % f.to_h + f.down;
-        int64_t column = pixel - line * f.to_w + f.right, image = line / f.to_h;
+        int64_t pixel = quotient_of(i, f.c), line = quotient_of(pixel, f.to_w);
+        int64_t image = quotient_of(line, f.to_h), row = line - image * f.to_h + f.down,
+                column = pixel - line * f.to_w + f.right;
         bool inside = row >= 0 && row < f.from_h && column >= 0 && column < f.from_w;
         to[i] = inside ? from[((image * f.from_h + row) * f.from_w + column) * f.c + i - pixel * f.c] : T();
     }
@@ -75,11 +76,12 @@ template <class T> struct copy_windows {
     T *columns;
     __device__ void operator()(int64_t i) const
     {
-        int64_t tap = i / v.c, line = tap / v.s, position = line / v.r, row_of_y = position / v.q;
-        int64_t row = row_of_y % v.p * v.stride[0] - v.before[0] + (line - position * v.r) * v.dilation[0];
+        int64_t tap = quotient_of(i, v.c), line = quotient_of(tap, v.s), position = quotient_of(line, v.r);
+        int64_t row_of_y = quotient_of(position, v.q), image = quotient_of(row_of_y, v.p);
+        int64_t row =
+            (row_of_y - image * v.p) * v.stride[0] - v.before[0] + (line - position * v.r) * v.dilation[0];
         int64_t column =
             (position - row_of_y * v.q) * v.stride[1] - v.before[1] + (tap - line * v.s) * v.dilation[1];
-        int64_t image = row_of_y / v.p;
         bool inside = row >= 0 && row < v.h && column >= 0 && column < v.w;
         columns[i] = inside ? x[((image * v.h + row) * v.w + column) * v.c + i - tap * v.c] : T();
     }
@@ -92,7 +94,7 @@ template <class T> struct add_windows {
     T *x;
     __device__ void operator()(int64_t i) const
     {
-        int64_t pixel = i / v.c, line = pixel / v.w, image = line / v.h;
+        int64_t pixel = quotient_of(i, v.c), line = quotient_of(pixel, v.w), image = quotient_of(line, v.h);
         int64_t row = line - image * v.h + v.before[0], column = pixel - line * v.w + v.before[1];
         C sum = 0;
         for (int64_t r = 0; r < v.r; r++)

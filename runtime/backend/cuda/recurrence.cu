@@ -217,7 +217,7 @@ template <class CELL> struct forward_units {
     step<typename CELL::element> s;
     __device__ void operator()(int64_t i) const
     {
-        const int64_t row = i / s.units, j = i % s.units;
+        const int64_t row = quotient_of(i, s.units), j = i - row * s.units;
         if (s.skips(row))
             skip_forward(s, row, j);
         else
@@ -228,7 +228,7 @@ template <class CELL> struct backward_units {
     step<typename CELL::element> s;
     __device__ void operator()(int64_t i) const
     {
-        const int64_t row = i / s.units, j = i % s.units;
+        const int64_t row = quotient_of(i, s.units), j = i - row * s.units;
         if (s.skips(row))
             skip_backward(s, row, j);
         else
@@ -256,62 +256,55 @@ template <class T> struct end_state {
     }
 };
 
-/* ---- convolutions of the state, element by element ---- */
+/* ---- convolutions of the state: products whose depth is over the elements of a window ---- */
 
 struct windows {
     int64_t pixels, size[2], window[2], before[2]; /* before: zeros */
-    int64_t units, columns;
-    /* The pixel that tap (a, b) of pixel p reads; -1: outside of the image. */
-    __device__ int64_t read(int64_t p, int64_t a, int64_t b) const
+    /* The pixel that a tap of pixel p reads; -1: outside of the image. */
+    __device__ int64_t read(int64_t p, int64_t tap) const
     {
-        return inside(p / size[1] + a - before[0], p % size[1] + b - before[1]);
+        return beside(p, tap, 1);
     }
-    /* The pixel whose tap (a, b) reads pixel p. */
-    __device__ int64_t reader(int64_t p, int64_t a, int64_t b) const
+    /* The pixel whose tap reads pixel p. */
+    __device__ int64_t reader(int64_t p, int64_t tap) const
     {
-        return inside(p / size[1] - a + before[0], p % size[1] - b + before[1]);
+        return beside(p, tap, -1);
     }
-    __device__ int64_t inside(int64_t y, int64_t x) const
+    __device__ int64_t beside(int64_t p, int64_t tap, int64_t sign) const
     {
+        const int64_t row = quotient_of(p, size[1]), a = quotient_of(tap, window[1]);
+        const int64_t y = row + sign * (a - before[0]);
+        const int64_t x = p - row * size[1] + sign * (tap - a * window[1] - before[1]);
         return y >= 0 && y < size[0] && x >= 0 && x < size[1] ? y * size[1] + x : -1;
     }
 };
 
-/* product [cells, columns] = state [cells, units] convolved with the kernel */
-template <class T> struct convolve_state {
+/* [cells, taps and features]: of the cells that the taps of a cell read, or of those whose taps read it. */
+template <class TYPE> struct window_cells {
+    typedef TYPE C;
+    static constexpr bool ALONG_K = true;
     windows w;
-    const compute<T> *state;
-    const T *kernel;
-    compute<T> *product;
-    __device__ void operator()(int64_t i) const
+    const C *x; /* [cells, features] */
+    int64_t features;
+    bool readers;
+    __device__ __forceinline__ C get(int64_t, int64_t cell, int64_t k) const
     {
-        const int64_t cell = i / w.columns, j = i % w.columns, image = cell / w.pixels * w.pixels;
-        compute<T> sum = 0;
-        for (int64_t tap = 0; tap < w.window[0] * w.window[1]; tap++) {
-            const int64_t p = w.read(cell - image, tap / w.window[1], tap % w.window[1]);
-            for (int64_t k = 0; p >= 0 && k < w.units; k++)
-                sum += state[(image + p) * w.units + k] * wide(kernel[(tap * w.units + k) * w.columns + j]);
-        }
-        product[i] = sum;
+        const int64_t tap = quotient_of(k, features), image = quotient_of(cell, w.pixels) * w.pixels;
+        const int64_t p = readers ? w.reader(cell - image, tap) : w.read(cell - image, tap);
+        return p >= 0 ? x[(image + p) * features + k - tap * features] : C(0);
     }
 };
 
-/* state [cells, units] += dr [cells, columns] by the transpose of this */
-template <class T> struct convolve_gradient {
-    windows w;
-    const compute<T> *dr;
+/* The kernel [taps, units, columns] as [taps and columns, units]. */
+template <class T> struct turned_kernel {
+    typedef compute<T> C;
+    static constexpr bool ALONG_K = true;
     const T *kernel;
-    compute<T> *state;
-    __device__ void operator()(int64_t i) const
+    int64_t units, columns;
+    __device__ __forceinline__ C get(int64_t, int64_t unit, int64_t k) const
     {
-        const int64_t cell = i / w.units, k = i % w.units, image = cell / w.pixels * w.pixels;
-        compute<T> sum = 0;
-        for (int64_t tap = 0; tap < w.window[0] * w.window[1]; tap++) {
-            const int64_t p = w.reader(cell - image, tap / w.window[1], tap % w.window[1]);
-            for (int64_t j = 0; p >= 0 && j < w.columns; j++)
-                sum += dr[(image + p) * w.columns + j] * wide(kernel[(tap * w.units + k) * w.columns + j]);
-        }
-        state[i] += sum;
+        const int64_t tap = quotient_of(k, columns);
+        return wide(kernel[(tap * units + unit) * columns + k - tap * columns]);
     }
 };
 
@@ -321,9 +314,7 @@ windows windows_of(const iso_recurrence &r)
     return {r.pixels,
             {r.size[0], r.size[1]},
             {r.window[0], r.window[1]},
-            {same.pad_before[0], same.pad_before[1]},
-            r.units,
-            r.columns};
+            {same.pad_before[0], same.pad_before[1]}};
 }
 
 /* The result of a product, dense; add: to what is there. */
@@ -338,13 +329,22 @@ template <class C> struct put_product {
     }
 };
 
+bool convolves(const iso_recurrence &r)
+{
+    return r.size[0] > 0;
+}
+int64_t taps_of(const iso_recurrence &r)
+{
+    return convolves(r) ? r.window[0] * r.window[1] : 1;
+}
+
 product_shape forward_shape(const iso_recurrence &r)
 {
-    return shape_of_product(1, iso_recurrence_cells(&r), r.columns, r.units);
+    return shape_of_product(1, iso_recurrence_cells(&r), r.columns, taps_of(r) * r.units);
 }
 product_shape backward_shape(const iso_recurrence &r)
 {
-    return shape_of_product(1, iso_recurrence_cells(&r), r.units, r.columns);
+    return shape_of_product(1, iso_recurrence_cells(&r), r.units, taps_of(r) * r.columns);
 }
 
 /* Before the scratch memory of the products: two states, and the product; 16 bytes divide it. */
@@ -437,9 +437,10 @@ template <class CELL> void run_forward(const iso_kernel_call *call, const iso_re
     for (int64_t i = 0; i < r.steps; i++) {
         set_time(&s, r, i);
         s.has_product = i > 0 || r.h0;
-        if (s.has_product && r.size[0] > 0)
-            for_each(call->stream, iso_recurrence_cells(&r) * r.columns,
-                     convolve_state<T>{windows_of(r), s.state_h, kernel_data, s.product});
+        if (s.has_product && convolves(r))
+            run_product(&products, forward_shape(r),
+                        window_cells<C>{windows_of(r), s.state_h, r.units, false}, kernel,
+                        put_product<C>{s.product, r.columns, false});
         else if (s.has_product)
             run_product(&products, forward_shape(r), state, kernel,
                         put_product<C>{s.product, r.columns, false});
@@ -461,9 +462,10 @@ template <class CELL> void run_backward(const iso_kernel_call *call, const iso_r
     for (int64_t i = r.steps - 1; i >= 0; i--) {
         set_time(&s, r, i);
         for_each(call->stream, states, backward_units<CELL>{s});
-        if ((i > 0 || r.dh0) && r.size[0] > 0)
-            for_each(call->stream, states,
-                     convolve_gradient<T>{windows_of(r), s.product, kernel_data, s.state_h});
+        if ((i > 0 || r.dh0) && convolves(r))
+            run_product(
+                &products, backward_shape(r), window_cells<C>{windows_of(r), s.product, r.columns, true},
+                turned_kernel<T>{kernel_data, r.units, r.columns}, put_product<C>{s.state_h, r.units, true});
         else if (i > 0 || r.dh0)
             run_product(&products, backward_shape(r), dr, kernel, put_product<C>{s.state_h, r.units, true});
     }

@@ -46,7 +46,7 @@ template <class C> struct fill_table {
     C *cosine, *sine;
     __device__ void operator()(int64_t i) const
     {
-        const int64_t position = i / f.count, pair = i - position * f.count;
+        const int64_t position = quotient_of(i, f.count), pair = i - position * f.count;
         const int64_t at = position * e.half + f.first + pair;
         const iso_turn turn = iso_turn_of(static_cast<double>(e.first + position) * f.of[pair]);
         cosine[at] = static_cast<C>(turn.cosine);
@@ -64,8 +64,8 @@ template <class T> struct turn_pairs {
     T *y;
     template <int N> __device__ __forceinline__ void turn(int64_t i) const
     {
-        const int64_t row = i / e.half, pair = i - row * e.half, at = row * 2 * e.half + pair;
-        const int64_t place = row / e.rows % e.positions * e.half + pair;
+        const int64_t row = quotient_of(i, e.half), pair = i - row * e.half, at = row * 2 * e.half + pair;
+        const int64_t place = remainder_of(quotient_of(row, e.rows), e.positions) * e.half + pair;
         const auto a = load_pack<N>(x + at), b = load_pack<N>(x + at + e.half);
         const auto c = load_pack<N>(cosine + place), s = load_pack<N>(sine + place);
         iso_cuda::pack<T, N> low, high;

@@ -20,6 +20,14 @@ __device__ iso_between lies(const enlarged &e, int64_t i, int64_t j)
     return {b.low - e.x_offset, b.high - e.x_offset, b.share};
 }
 
+/* The same of the innermost dimension of number `rest`, which is left with those outside of it. */
+__device__ iso_between take_dimension(const enlarged &e, int64_t &rest)
+{
+    const int64_t whole = quotient_of(rest, e.times), j = rest - whole * e.times;
+    rest = quotient_of(whole, e.y_dim);
+    return lies(e, whole - rest * e.y_dim, j);
+}
+
 /* The weight of element `x` of this part of x in element (i, j) of this part of y. */
 __device__ double weight(const enlarged &e, int64_t x, int64_t i, int64_t j)
 {
@@ -48,11 +56,10 @@ struct mix {
     reals x, y;
     __device__ void operator()(int64_t i) const
     {
-        int64_t channel = i % of.c, rest = i / of.c, row;
-        iso_between h = lies(of.h, rest / of.h.times % of.h.y_dim, rest % of.h.times);
-        rest /= of.h.times * of.h.y_dim;
-        iso_between v = lies(of.v, rest / of.v.times % of.v.y_dim, rest % of.v.times);
-        row = rest / (of.v.times * of.v.y_dim) * of.v.x_dim;
+        int64_t rest = quotient_of(i, of.c);
+        const int64_t channel = i - rest * of.c;
+        const iso_between h = take_dimension(of.h, rest), v = take_dimension(of.v, rest);
+        const int64_t row = rest * of.v.x_dim; /* of image `rest` */
         double low = in_row(row + v.low, h, channel);
         y.put(i, v.share == 0 ? low : iso_interpolate(low, in_row(row + v.high, h, channel), v.share));
     }
@@ -75,8 +82,9 @@ struct spread {
     reals dy, dx;
     __device__ void operator()(int64_t i) const
     {
-        int64_t channel = i % of.c, pixel = i / of.c, column = pixel % of.h.x_dim;
-        int64_t row = pixel / of.h.x_dim % of.v.x_dim, n = pixel / of.h.x_dim / of.v.x_dim;
+        const int64_t pixel = quotient_of(i, of.c), channel = i - pixel * of.c;
+        const int64_t line = quotient_of(pixel, of.h.x_dim), column = pixel - line * of.h.x_dim;
+        const int64_t n = quotient_of(line, of.v.x_dim), row = line - n * of.v.x_dim;
         int64_t top = nearest(of.v, row), left = nearest(of.h, column);
         double sum = 0;
         for (int64_t p = top > 1 ? top - 1 : 0; p <= top + 1 && p < of.v.y_dim; p++)
