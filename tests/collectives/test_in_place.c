@@ -1,6 +1,6 @@
 /* Sums in place over all slots of a job: every element that a slot of the same host combined has the bits of the
  * tree over slot numbers, in every slot's own area; chunks of other hosts are as they were. Sizes that do not
- * divide, fewer elements than slots, more than one block. Ranks: 1, 2, 3, 5, 8
+ * divide, fewer elements than slots, more than one block. Ranks: 1, 3, 8   More: 2, 5
  * Sanitize: 3 */
 #include <check.h>
 #include <stdlib.h>

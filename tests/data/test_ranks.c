@@ -1,5 +1,5 @@
 /* Data sets on ranks and hosts: rows read once a host, one order everywhere, and a rank that fails alone. Two
- * ranks pretend to be a host. Ranks: 1, 2, 3, 5 */
+ * ranks pretend to be a host. Ranks: 1, 3, 5   More: 2 */
 #include <hdf5.h>
 #include <stdio.h>
 #include <sys/stat.h>

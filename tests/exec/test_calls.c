@@ -1,7 +1,7 @@
 /* Values in and out of functions and variables, against plain C: random meshes, placements, layouts (partial
  * ones too), sizes that do not divide, parts that are empty; inputs with rows, without, scalars, from a
  * batch; what one function makes feeds the next; a training on values has the bits of one on batches; wrong
- * calls on one rank alone. Ranks: 1, 3, 4, 8 */
+ * calls on one rank alone. Ranks: 1, 3, 8   More: 4 */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>

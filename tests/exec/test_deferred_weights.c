@@ -1,7 +1,7 @@
 /* Steps that leave it to the next one to send new weights to other hosts: the bits are those of steps that send
  * them, also where another function, another batch size or a read comes between. Steps that only accumulate gradients
  * send none, also after an error and where the host sets the iteration: all hosts have the same weights.
- * Ranks: 1, 3, 5 */
+ * Ranks: 1, 3   More: 5 */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Functions that cannot be made or run: the same status on every rank, nothing changed, and training goes on.
- * Ranks: 1, 2, 3 */
+ * Ranks: 1, 3   More: 2 */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

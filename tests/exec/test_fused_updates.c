@@ -1,7 +1,7 @@
 /* Gradients of kernels that the optimizer makes block by block have the bits of whole gradients that are
  * added between the slots: narrow kernels, wide ones whose slopes are packed, those that are reshaped (attention's),
  * tables of embeddings, those that also make the logits, parts that begin within a row, slots without rows.
- * Ranks: 1, 2, 3 */
+ * Ranks: 1, 3   More: 2 */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>

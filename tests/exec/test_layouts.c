@@ -3,7 +3,7 @@
  * of a smaller batch; what is counted is what the plan states; nothing is gathered that a rule lets stay sharded;
  * and the bits do not depend on where slots live, in bfloat16 either. ISOGRID_TEST_CASE=n repeats one case,
  * ISOGRID_TEST_CASES=n makes so many; with --collectives mpi or nccl bits are not compared.
- * Ranks: 1, 2, 3   Timeout: 1800 */
+ * Ranks: 1, 3   More: 2   Timeout: 1800 */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * one process adds for all slots, and a slot's share does not grow with the slots once they are many. Between domains
  * the same holds for the slots that are looked at to find new weights. A layer's share of the pulls that are looked
  * at to set addresses does not grow with the layers, and which slots share copies is found once for all layers.
- * Ranks: 1, 2, 3, 8 */
+ * Ranks: 1, 3, 8   More: 2 */
 #include <check.h>
 #include <mpi.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Values laid out by hand, against plain arithmetic: random layouts, partial ones too, from and to; any
- * placement of slots on ranks and (pretended) hosts; wrong input on one rank alone. Ranks: 1, 2, 3, 5 */
+ * placement of slots on ranks and (pretended) hosts; wrong input on one rank alone. Ranks: 1, 3, 5   More: 2 */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* ZeRO by layout: every level gives the numbers of one slot, on meshes whose axes divide nothing, and is
  * nothing but the layouts that it stands for; bytes and memory fall as theory has it. Each rank is a host of
- * its own. Ranks: 1, 3, 5 */
+ * its own. Ranks: 1, 3   More: 5 */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>

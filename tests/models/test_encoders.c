@@ -1,7 +1,7 @@
 /* The classifiers of tests/encoders, which transformers wrote: logits, the gradients of all weights and losses of
  * AdamW are those of PyTorch, in float64, on one slot and with layouts for data, tensor and fully sharded training,
  * with activations that are computed again, and within rounding in bfloat16. A folder that is written holds the same
- * weights on any mesh. A classifier that a folder lacks is drawn. What is refused. Ranks: 1, 3, 8
+ * weights on any mesh. A classifier that a folder lacks is drawn. What is refused. Ranks: 1, 3   More: 8
  * Sanitize: 1, 3 */
 #include <check.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* The built-in gpt and llama: steps against PyTorch from the same weights on the same tokens (tests/torch), in
  * float64, on one slot and with layouts for data, tensor, sequence and fully sharded training, whose losses are
  * equal; logits and gradients of llama; their data from text and from files of tokens; what they refuse.
- * Ranks: 1, 3, 4 */
+ * Ranks: 1, 3   More: 4 */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>

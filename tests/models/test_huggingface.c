@@ -1,6 +1,7 @@
 /* The folders of tests/huggingface, which transformers wrote: logits and steps of training are those of PyTorch, in
  * float64, on one slot and with layouts for data, tensor and fully sharded training. A folder that is written holds
- * the same weights, with the same bytes on any mesh, and reads as the same network. What is refused. Ranks: 1, 3, 4
+ * the same weights, with the same bytes on any mesh, and reads as the same network. What is refused.
+ * Ranks: 1, 3   More: 4
  * Sanitize: 1, 3 */
 #include <check.h>
 #include <math.h>

@@ -2,7 +2,7 @@
  * accounted, from before the model is built until its first step could begin. Within 2%: for the built-in
  * models, of a few megabytes, in one process; for a large one on any number of processes and hosts. And the memory
  * of a GPU: tests/standin/test_plan runs this with ISOGRID_BACKEND=cuda on the stand-in for CUDA.
- * Ranks: 1, 2, 3 */
+ * Ranks: 1, 3   More: 2 */
 #include <check.h>
 #include <dlfcn.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 /* Contexts: options, hosts, agreement, communicators of callers. Also the program behind
- * tests/session/test_endings, where the environment says how to end. Ranks: 1, 2, 3, 5, 8, 9, 10
+ * tests/session/test_endings, where the environment says how to end. Ranks: 1, 3, 8, 9, 10   More: 2, 5
  * Sanitize: 1, 3 */
 #include <check.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 /* Every metric against Keras: running results over batches of different length, with and without sample
  * weights, for all cases of tests/keras/metrics.h5; on one slot and on several, some without a row, with
- * equal bits for all places of the slots of one mesh. Ranks: 1, 3, 5 */
+ * equal bits for all places of the slots of one mesh. Ranks: 1, 3   More: 5 */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* Ranks that do not compile the same model, or hold other data or another order of it, are told which layer,
- * setting, array or stage differs, on all ranks alike. Ranks: 1, 2, 3, 8 */
+ * setting, array or stage differs, on all ranks alike. Ranks: 1, 3, 8   More: 2 */
 #include <check.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* The replica check of iso_fit (.check_replicas): a bit that changes in one host's copy of a variable, whole or
  * sharded, ends training with the host, the variable, the element and its values, before a checkpoint is
  * written; the last good one is named. Without such a fault nothing is found and no number changes.
- * Ranks: 1, 2, 3, 8 Sanitize: 3 */
+ * Ranks: 1, 3, 8   More: 2 Sanitize: 3 */
 #include <check.h>
 #include <inttypes.h>
 #include <stdio.h>

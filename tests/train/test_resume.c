@@ -1,7 +1,7 @@
 /* A training that stops after any step and goes on from its checkpoint gives the losses, weights and order of
  * rows of the one that never stopped, to the last bit on the same mesh, with any number of ranks: dropout,
  * batch statistics, shuffling, Adam, a shorter last batch, running sums, callbacks with a state. On
- * another mesh to rounding. The oracle is the training without a stop. Ranks: 1, 3, 4
+ * another mesh to rounding. The oracle is the training without a stop. Ranks: 1, 3   More: 4
  * */
 #include <check.h>
 #include <math.h>

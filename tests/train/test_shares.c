@@ -1,5 +1,5 @@
 /* Training on rows in shares (.local) and on generators: losses, metrics, weights and predictions are, to the
- * last bit, those of the same rows in arrays that every rank holds. Ranks: 1, 2, 3 */
+ * last bit, those of the same rows in arrays that every rank holds. Ranks: 1, 3   More: 2 */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
