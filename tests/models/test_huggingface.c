@@ -18,10 +18,8 @@
 #include "tests/support/data_parallel.h"
 #include "tests/support/folder.h"
 #include "tests/support/once.h"
-#include "tests/support/oracle.h"
+#include "tests/support/pretrained.h"
 #include "tests/support/run_tests.h"
-
-enum { VOCABULARY = 61, CONTEXT = 16, BATCH = 4, STEPS = 3, ROWS = BATCH * STEPS };
 
 static iso_context *ctx;
 static char folder[64], token_file[96];
@@ -51,88 +49,13 @@ static const struct network {
 };
 enum { NETWORKS = sizeof networks / sizeof *networks };
 
-/* layouts: those of the network; otherwise all weights are replicated. */
-static const struct setting {
-    const char *mesh;
-    bool layouts;
-    int zero;
-} settings[] = {
-    {"data=4", false, 1}, {"data=2,model=2", true, 1}, {"data=1,model=5", true, 1}, {"data=5", false, 3}};
-enum { SETTINGS = sizeof settings / sizeof *settings };
-
-/* ---- what make.py computes too ---- */
-
-static void write_tokens(void)
-{
-    uint32_t state = 1;
-    FILE *out = fopen(token_file, "wb");
-    ck_assert_ptr_nonnull(out);
-    for (int i = 0; i < ROWS * CONTEXT + 1; i++) {
-        state = (state * 1103515245u + 12345u) & 0x7fffffffu;
-        uint8_t token[2] = {(uint8_t)((state >> 8) % VOCABULARY), 0};
-        fwrite(token, 1, sizeof token, out);
-    }
-    ck_assert_int_eq(fclose(out), 0);
-}
-
-typedef struct digest {
-    double squares, products;
-} digest;
-
-typedef struct expected {
-    digest before, after;
-    double loss[STEPS];
-} expected;
-
-static expected read_expected(const struct network *net)
-{
-    char name[60];
-    expected e;
-    FILE *in = fopen("tests/huggingface/expected.txt", "r");
-    ck_assert_ptr_nonnull(in);
-    do {
-        ck_assert_int_eq(fscanf(in, "%59s %lf %lf", name, &e.before.squares, &e.before.products), 3);
-        ck_assert_int_eq(fscanf(in, "%lf %lf", &e.after.squares, &e.after.products), 2);
-        for (int i = 0; i < STEPS; i++)
-            ck_assert_int_eq(fscanf(in, "%lf", &e.loss[i]), 1);
-    } while (strcmp(name, strrchr(net->folder, '/') + 1) != 0);
-    fclose(in);
-    return e;
-}
-
-static void check_digest(const char *what, const digest *e, const double *values)
-{
-    digest d = {0, 0};
-    for (int64_t i = 0; i < (int64_t)BATCH * CONTEXT * VOCABULARY; i++) {
-        d.squares += values[i] * values[i];
-        d.products += values[i] * oracle_weight(100, (uint32_t)i, 1);
-    }
-    ck_assert_msg(fabs(d.squares - e->squares) <= 1e-7 * e->squares &&
-                      fabs(d.products - e->products) <= 1e-6 * sqrt(e->squares),
-                  "%s: %.12g, %.12g; expected %.12g, %.12g", what, d.squares, d.products, e->squares,
-                  e->products);
-}
-
 /* ---- models ---- */
 
-typedef struct job {
-    iso_mesh *mesh;
-    iso_layout_map *map;
-    iso_distribution *distribution;
-    iso_model *model;
-} job;
-
 /* A compiled model of the folder, without its weights. */
-static job begin_job(const struct network *net, const struct setting *s, iso_dtype precision)
+static job begin_job(const struct network *net, const setting *s, iso_dtype precision)
 {
-    job j = {0};
+    job j = pretrained_begin_job(ctx, s, net->layouts);
     iso_pretrained read;
-    check_ok(iso_mesh_create(ctx, s->mesh, &j.mesh));
-    check_ok(iso_layout_map_create(j.mesh, &j.map));
-    if (s->layouts)
-        check_ok(iso_layout_map_read(j.map, net->layouts));
-    check_ok(iso_model_parallel_create(j.map, &j.distribution));
-    check_ok(iso_distribution_set_zero(j.distribution, s->zero));
     check_ok(iso_pretrained_read(ctx, net->folder, &read));
     ck_assert_int_eq(read.vocabulary, VOCABULARY);
     if (strcmp(read.model->name, "gpt") == 0)
@@ -144,64 +67,24 @@ static job begin_job(const struct network *net, const struct setting *s, iso_dty
     return j;
 }
 
-static void end_job(job *j)
+static void check_training(const struct network *net, const setting *s)
 {
-    iso_model_destroy(j->model);
-    iso_distribution_destroy(j->distribution);
-    iso_layout_map_destroy(j->map);
-    iso_mesh_destroy(j->mesh);
-}
-
-static iso_dataset *open_tokens(void)
-{
-    iso_dataset *data = NULL;
-    check_ok(iso_dataset_open(ctx, token_file, ISO_TRAIN, &data, .context = CONTEXT));
-    check_ok(iso_dataset_batch(data, BATCH));
-    return data;
-}
-
-static void check_logits(const char *what, const digest *e, iso_model *model)
-{
-    iso_dataset *data = open_tokens();
-    double *logits = calloc((size_t)ROWS * CONTEXT * VOCABULARY, sizeof *logits);
-    check_ok(iso_predict(model, data, .outputs = {logits}, .verbose = ISO_ZERO));
-    check_digest(what, e, logits);
-    free(logits);
-    iso_dataset_destroy(data);
-}
-
-/* The losses of single steps, from the running means of an epoch. */
-typedef struct curve {
-    int count;
-    double sum, loss[STEPS];
-} curve;
-
-static iso_status note_loss(void *user, iso_fit_state *state)
-{
-    curve *c = user;
-    ck_assert_int_lt(c->count, STEPS);
-    c->loss[c->count] = iso_logs_get(&state->logs, "loss") * (c->count + 1) - c->sum;
-    c->sum += c->loss[c->count++];
-    return ISO_OK;
-}
-
-static void check_training(const struct network *net, const struct setting *s)
-{
-    const expected e = read_expected(net);
+    const expected e =
+        pretrained_read_expected("tests/huggingface/expected.txt", strrchr(net->folder, '/') + 1);
     job j = begin_job(net, s, ISO_F64);
     curve c = {0};
-    iso_callback *callbacks[] = {iso_callback_create(.batch_end = note_loss, .user = &c, .collective = true),
-                                 NULL};
-    iso_dataset *data = open_tokens();
+    iso_callback *callbacks[] = {
+        iso_callback_create(.batch_end = pretrained_note_loss, .user = &c, .collective = true), NULL};
+    iso_dataset *data = pretrained_open_tokens(ctx, token_file);
     check_ok(iso_pretrained_load_weights(j.model, net->folder));
-    check_logits(net->folder, &e.before, j.model);
+    pretrained_check_logits(net->folder, &e.before, j.model, ctx, token_file);
     check_ok(iso_fit(j.model, data, .epochs = 1, .callbacks = callbacks, .verbose = ISO_ZERO));
     for (int i = 0; i < STEPS; i++)
         ck_assert_msg(fabs(c.loss[i] - e.loss[i]) < 1e-8, "%s, mesh %s, step %d: loss %.12f, expected %.12f",
                       net->folder, s->mesh, i, c.loss[i], e.loss[i]);
-    check_logits(net->folder, &e.after, j.model);
+    pretrained_check_logits(net->folder, &e.after, j.model, ctx, token_file);
     iso_dataset_destroy(data);
-    end_job(&j);
+    pretrained_end_job(&j);
 }
 
 START_TEST(logits_and_steps_are_those_of_pytorch)
@@ -209,7 +92,7 @@ START_TEST(logits_and_steps_are_those_of_pytorch)
     for (int n = 0; n < NETWORKS; n++)
         for (int s = 0; s < SETTINGS; s++)
             if (takes_case(iso_ranks(ctx), n + s))
-                check_training(&networks[n], &settings[s]);
+                check_training(&networks[n], &pretrained_settings[s]);
 }
 END_TEST
 
@@ -268,7 +151,7 @@ static void check_same_file(const char *path, char **first, long *first_bytes)
 }
 
 /* Written from the model of a job, and read again on another mesh. */
-static void check_written(const struct network *net, const job *j, const struct setting *other)
+static void check_written(const struct network *net, const job *j, const setting *other)
 {
     char out[96];
     snprintf(out, sizeof out, "%s/%s", folder, strrchr(net->folder, '/') + 1);
@@ -277,7 +160,7 @@ static void check_written(const struct network *net, const job *j, const struct 
     job again = begin_job(&written, other, ISO_F32);
     check_ok(iso_pretrained_load_weights(again.model, out));
     check_same_weights(j->model, again.model);
-    end_job(&again);
+    pretrained_end_job(&again);
 }
 
 START_TEST(a_written_folder_is_the_same_on_any_mesh)
@@ -286,13 +169,13 @@ START_TEST(a_written_folder_is_the_same_on_any_mesh)
         char *first = NULL, path[128];
         long bytes = 0;
         for (int s = 0; s < SETTINGS; s++) {
-            job j = begin_job(&networks[n], &settings[s], ISO_F32);
+            job j = begin_job(&networks[n], &pretrained_settings[s], ISO_F32);
             check_ok(iso_pretrained_load_weights(j.model, networks[n].folder));
-            check_written(&networks[n], &j, &settings[(s + 1) % SETTINGS]);
+            check_written(&networks[n], &j, &pretrained_settings[(s + 1) % SETTINGS]);
             snprintf(path, sizeof path, "%s/%s/model.safetensors", folder,
                      strrchr(networks[n].folder, '/') + 1);
             check_same_file(path, &first, &bytes);
-            end_job(&j);
+            pretrained_end_job(&j);
         }
         free(first);
     }
@@ -336,12 +219,12 @@ static void check_filled(const char *path, const char *variable, double value)
 {
     const struct network net = {path, "models/layouts/llama-tensor.json"};
     int64_t count = 0;
-    job j = begin_job(&net, &settings[1], ISO_F32);
+    job j = begin_job(&net, &pretrained_settings[1], ISO_F32);
     double *values = read_variable(iso_model_variable(j.model, variable), &count);
     for (int64_t i = 0; i < count; i++)
         ck_assert_double_eq(values[i], value);
     free(values);
-    end_job(&j);
+    pretrained_end_job(&j);
 }
 
 /* Those that multiply by 1 + scale, too. */
@@ -391,8 +274,8 @@ START_TEST(types_and_files_of_weights)
     long bytes[2];
     snprintf(out, sizeof out, "%s/split", folder);
     for (int s = 0; s < SETTINGS; s++) {
-        job j = begin_job(net, &settings[s], ISO_F32);
-        job again = begin_job(net, &settings[(s + 1) % SETTINGS], ISO_F32);
+        job j = begin_job(net, &pretrained_settings[s], ISO_F32);
+        job again = begin_job(net, &pretrained_settings[(s + 1) % SETTINGS], ISO_F32);
         check_ok(iso_pretrained_load_weights(j.model, net->folder));
         check_ok(iso_pretrained_save(j.model, out, .source = net->folder, .max_shard_size = 9000));
         check_ok(iso_pretrained_save(j.model, out, .dtype = "float64", .max_shard_size = 14000));
@@ -410,8 +293,8 @@ START_TEST(types_and_files_of_weights)
         check_same_file(path, &first[1], &bytes[1]);
         check_ok(iso_pretrained_save(j.model, out, .max_shard_size = 7000));
         check_names(out, three);
-        end_job(&j);
-        end_job(&again);
+        pretrained_end_job(&j);
+        pretrained_end_job(&again);
     }
     free(first[0]);
     free(first[1]);
@@ -433,7 +316,7 @@ START_TEST(what_cannot_be_saved)
     const struct network *net = &networks[3];
     char out[80];
     snprintf(out, sizeof out, "%s/refused", folder);
-    job j = begin_job(net, &settings[1], ISO_F32);
+    job j = begin_job(net, &pretrained_settings[1], ISO_F32);
     check_ok(iso_pretrained_load_weights(j.model, net->folder));
     check_refused(iso_pretrained_save(j.model, out, .dtype = "int8"), "the type 'int8' is none of float32");
     check_ok(iso_pretrained_save(j.model, out, .max_shard_size = 1));
@@ -446,7 +329,7 @@ START_TEST(what_cannot_be_saved)
     check_ok(iso_agree(ctx, ISO_OK)); /* the chief has removed what was begun */
     ck_assert_ptr_null(strstr(names_in(out), ".saving"));
     check_ok(iso_pretrained_load_weights(j.model, out)); /* those before are there */
-    end_job(&j);
+    pretrained_end_job(&j);
 }
 END_TEST
 
@@ -920,7 +803,7 @@ static void set_up(void)
     check_ok(make_test_folder(ctx, folder));
     snprintf(token_file, sizeof token_file, "%s", in_folder(folder, "tokens.bin"));
     if (iso_is_chief(ctx))
-        write_tokens();
+        pretrained_write_tokens(token_file);
     check_ok(iso_agree(ctx, ISO_OK));
 }
 

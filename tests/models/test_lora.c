@@ -20,10 +20,9 @@
 #include "tests/support/folder.h"
 #include "tests/support/once.h"
 #include "tests/support/oracle.h"
+#include "tests/support/pretrained.h"
 #include "tests/support/probe.h"
 #include "tests/support/run_tests.h"
-
-enum { VOCABULARY = 61, CONTEXT = 16, BATCH = 4, STEPS = 3, ROWS = BATCH * STEPS };
 
 static iso_context *ctx;
 static oracle *file;
@@ -139,60 +138,6 @@ static const struct network {
 };
 enum { NETWORKS = sizeof networks / sizeof *networks };
 
-static const struct setting {
-    const char *mesh;
-    bool layouts;
-    int zero;
-} settings[] = {
-    {"data=4", false, 1}, {"data=2,model=2", true, 1}, {"data=1,model=5", true, 1}, {"data=5", false, 3}};
-enum { SETTINGS = sizeof settings / sizeof *settings };
-
-/* As make.py. */
-static void write_tokens(void)
-{
-    uint32_t state = 1;
-    FILE *out = fopen(token_file, "wb");
-    ck_assert_ptr_nonnull(out);
-    for (int i = 0; i < ROWS * CONTEXT + 1; i++) {
-        state = (state * 1103515245u + 12345u) & 0x7fffffffu;
-        uint8_t token[2] = {(uint8_t)((state >> 8) % VOCABULARY), 0};
-        fwrite(token, 1, sizeof token, out);
-    }
-    ck_assert_int_eq(fclose(out), 0);
-}
-
-typedef struct digest {
-    double squares, products;
-} digest;
-
-typedef struct expected {
-    digest before, after;
-    double loss[STEPS];
-} expected;
-
-static expected read_expected(const char *adapter)
-{
-    char name[60];
-    expected e;
-    FILE *in = fopen("tests/huggingface/expected_adapters.txt", "r");
-    ck_assert_ptr_nonnull(in);
-    do {
-        ck_assert_int_eq(fscanf(in, "%59s %lf %lf", name, &e.before.squares, &e.before.products), 3);
-        ck_assert_int_eq(fscanf(in, "%lf %lf", &e.after.squares, &e.after.products), 2);
-        for (int i = 0; i < STEPS; i++)
-            ck_assert_int_eq(fscanf(in, "%lf", &e.loss[i]), 1);
-    } while (strcmp(name, adapter) != 0);
-    fclose(in);
-    return e;
-}
-
-typedef struct job {
-    iso_mesh *mesh;
-    iso_layout_map *map;
-    iso_distribution *distribution;
-    iso_model *model;
-} job;
-
 static const char *stored(const char *name)
 {
     enum { KEPT = 8 };
@@ -204,18 +149,11 @@ static const char *stored(const char *name)
 }
 
 /* A compiled model with an adapter, whose matrices are those of the folder. */
-static job begin_job(const struct network *net, const struct setting *s, const char *adapter,
-                     iso_dtype precision)
+static job begin_job(const struct network *net, const setting *s, const char *adapter, iso_dtype precision)
 {
-    job j = {0};
+    job j = pretrained_begin_job(ctx, s, net->layouts);
     iso_pretrained read;
     iso_pretrained_adapter its;
-    check_ok(iso_mesh_create(ctx, s->mesh, &j.mesh));
-    check_ok(iso_layout_map_create(j.mesh, &j.map));
-    if (s->layouts)
-        check_ok(iso_layout_map_read(j.map, net->layouts));
-    check_ok(iso_model_parallel_create(j.map, &j.distribution));
-    check_ok(iso_distribution_set_zero(j.distribution, s->zero));
     check_ok(iso_pretrained_read(ctx, stored(net->base), &read));
     check_ok(iso_pretrained_read_adapter(ctx, adapter, &its));
     if (strcmp(read.model->name, "gpt") == 0)
@@ -231,60 +169,11 @@ static job begin_job(const struct network *net, const struct setting *s, const c
     return j;
 }
 
-static void end_job(job *j)
-{
-    iso_model_destroy(j->model);
-    iso_distribution_destroy(j->distribution);
-    iso_layout_map_destroy(j->map);
-    iso_mesh_destroy(j->mesh);
-}
-
-static iso_dataset *open_tokens(void)
-{
-    iso_dataset *data = NULL;
-    check_ok(iso_dataset_open(ctx, token_file, ISO_TRAIN, &data, .context = CONTEXT));
-    check_ok(iso_dataset_batch(data, BATCH));
-    return data;
-}
-
-static void check_logits(const char *what, const digest *e, iso_model *model)
-{
-    digest d = {0, 0};
-    iso_dataset *data = open_tokens();
-    double *logits = calloc((size_t)ROWS * CONTEXT * VOCABULARY, sizeof *logits);
-    check_ok(iso_predict(model, data, .outputs = {logits}, .verbose = ISO_ZERO));
-    for (int64_t i = 0; i < (int64_t)BATCH * CONTEXT * VOCABULARY; i++) {
-        d.squares += logits[i] * logits[i];
-        d.products += logits[i] * oracle_weight(100, (uint32_t)i, 1);
-    }
-    ck_assert_msg(fabs(d.squares - e->squares) <= 1e-7 * e->squares &&
-                      fabs(d.products - e->products) <= 1e-6 * sqrt(e->squares),
-                  "%s: %.12g, %.12g; expected %.12g, %.12g", what, d.squares, d.products, e->squares,
-                  e->products);
-    free(logits);
-    iso_dataset_destroy(data);
-}
-
-/* The losses of single steps, from the running means of an epoch. */
-typedef struct curve {
-    int count;
-    double sum, loss[STEPS];
-} curve;
-
-static iso_status note_loss(void *user, iso_fit_state *state)
-{
-    curve *c = user;
-    ck_assert_int_lt(c->count, STEPS);
-    c->loss[c->count] = iso_logs_get(&state->logs, "loss") * (c->count + 1) - c->sum;
-    c->sum += c->loss[c->count++];
-    return ISO_OK;
-}
-
 static void train(iso_model *model, curve *c)
 {
-    iso_callback *callbacks[] = {iso_callback_create(.batch_end = note_loss, .user = c, .collective = true),
-                                 NULL};
-    iso_dataset *data = open_tokens();
+    iso_callback *callbacks[] = {
+        iso_callback_create(.batch_end = pretrained_note_loss, .user = c, .collective = true), NULL};
+    iso_dataset *data = pretrained_open_tokens(ctx, token_file);
     check_ok(iso_fit(model, data, .epochs = 1, .callbacks = callbacks, .verbose = ISO_ZERO));
     iso_dataset_destroy(data);
 }
@@ -313,12 +202,12 @@ static uint64_t frozen_bits(iso_model *model)
     return bits;
 }
 
-static void check_training(const struct network *net, const struct setting *s)
+static void check_training(const struct network *net, const setting *s)
 {
-    const expected e = read_expected(net->adapter);
+    const expected e = pretrained_read_expected("tests/huggingface/expected_adapters.txt", net->adapter);
     job j = begin_job(net, s, stored(net->adapter), ISO_F64);
     curve c = {0};
-    check_logits(net->adapter, &e.before, j.model);
+    pretrained_check_logits(net->adapter, &e.before, j.model, ctx, token_file);
     const uint64_t frozen = frozen_bits(j.model);
     train(j.model, &c);
     ck_assert(frozen_bits(j.model) == frozen);
@@ -326,12 +215,12 @@ static void check_training(const struct network *net, const struct setting *s)
         ck_assert_msg(fabs(c.loss[i] - e.loss[i]) < 1e-7, "%s, mesh %s, step %d: loss %.12f, expected %.12f",
                       net->adapter, s->mesh, i, c.loss[i], e.loss[i]);
     if (!net->fused)
-        check_logits(net->adapter, &e.after, j.model);
+        pretrained_check_logits(net->adapter, &e.after, j.model, ctx, token_file);
     check_ok(iso_model_merge_adapters(j.model));
     ck_assert(frozen_bits(j.model) != frozen);
     if (!net->fused)
-        check_logits("merged", &e.after, j.model);
-    end_job(&j);
+        pretrained_check_logits("merged", &e.after, j.model, ctx, token_file);
+    pretrained_end_job(&j);
 }
 
 START_TEST(logits_and_steps_are_those_of_peft)
@@ -339,7 +228,7 @@ START_TEST(logits_and_steps_are_those_of_peft)
     for (int n = 0; n < NETWORKS; n++)
         for (int s = 0; s < SETTINGS; s++)
             if (takes_case(iso_ranks(ctx), n + s))
-                check_training(&networks[n], &settings[s]);
+                check_training(&networks[n], &pretrained_settings[s]);
 }
 END_TEST
 
@@ -366,7 +255,7 @@ static void check_same_adapters(iso_model *a, iso_model *b)
 static void predict(iso_model *model, double *logits)
 {
     static float values[ROWS * CONTEXT * VOCABULARY];
-    iso_dataset *data = open_tokens();
+    iso_dataset *data = pretrained_open_tokens(ctx, token_file);
     check_ok(iso_predict(model, data, .outputs = {values}, .verbose = ISO_ZERO));
     for (int i = 0; i < ROWS * CONTEXT * VOCABULARY; i++)
         logits[i] = (double)values[i];
@@ -387,15 +276,15 @@ START_TEST(a_written_folder_has_the_same_adapters)
         for (int s = 0; s + 1 < SETTINGS; s++) {
             char out[96];
             snprintf(out, sizeof out, "%s/%s", folder, networks[n].adapter);
-            job j = begin_job(&networks[n], &settings[s], stored(networks[n].adapter), ISO_F32);
+            job j = begin_job(&networks[n], &pretrained_settings[s], stored(networks[n].adapter), ISO_F32);
             check_ok(iso_pretrained_save_adapter(j.model, out, NULL));
-            job again = begin_job(&networks[n], &settings[s + 1], out, ISO_F32);
+            job again = begin_job(&networks[n], &pretrained_settings[s + 1], out, ISO_F32);
             if (networks[n].fused) /* three ranks in one */
                 check_same_logits(j.model, again.model);
             else
                 check_same_adapters(j.model, again.model);
-            end_job(&again);
-            end_job(&j);
+            pretrained_end_job(&again);
+            pretrained_end_job(&j);
         }
 }
 END_TEST
@@ -408,10 +297,10 @@ START_TEST(checkpoints_and_merged_files)
     char merged[96];
     curve c = {0};
     snprintf(merged, sizeof merged, "%s/merged.weights.h5", folder);
-    job j = begin_job(net, &settings[1], stored(net->adapter), ISO_F32);
+    job j = begin_job(net, &pretrained_settings[1], stored(net->adapter), ISO_F32);
     train(j.model, &c);
     check_ok(iso_model_save_weights(j.model, apart));
-    job again = begin_job(net, &settings[3], stored(net->adapter), ISO_F32);
+    job again = begin_job(net, &pretrained_settings[3], stored(net->adapter), ISO_F32);
     check_ok(iso_model_load_weights(again.model, apart));
     check_same_adapters(j.model, again.model);
     check_refused(iso_pretrained_save(again.model, in_folder(folder, "whole")), "iso_model_merge_adapters");
@@ -424,8 +313,8 @@ START_TEST(checkpoints_and_merged_files)
     check_refused(iso_model_load_weights(plain, apart), "lora_kernel_");
     check_ok(iso_model_load_weights(plain, merged));
     iso_model_destroy(plain);
-    end_job(&again);
-    end_job(&j);
+    pretrained_end_job(&again);
+    pretrained_end_job(&j);
 }
 END_TEST
 
@@ -482,12 +371,12 @@ START_TEST(folders_that_do_not_fit)
     check_config("{\"r\": 3, \"modules_to_save\": [\"lm_head\"]}", "modules_to_save");
     check_config("{\"r\": 3, \"lora_alpha\": 5}", NULL);
     const struct network *llama = &networks[0];
-    job j = begin_job(llama, &settings[0], stored("adapter-llama"), ISO_F32);
+    job j = begin_job(llama, &pretrained_settings[0], stored("adapter-llama"), ISO_F32);
     copy_weights("adapter-gpt2", 0);
     check_refused(iso_pretrained_load_adapter(j.model, folder), "has no 'base_model.model.model.layers.0.");
     copy_weights("adapter-llama", 900);
     check_refused(iso_pretrained_load_adapter(j.model, folder), "adapter_model.safetensors");
-    end_job(&j);
+    pretrained_end_job(&j);
     copy_weights("adapter-llama", 0);
     check_config("{\"r\": 4}", NULL);
     iso_pretrained read;
@@ -586,7 +475,7 @@ static void set_up(void)
     check_ok(make_test_folder(ctx, folder));
     snprintf(token_file, sizeof token_file, "%s", in_folder(folder, "tokens.bin"));
     if (iso_is_chief(ctx))
-        write_tokens();
+        pretrained_write_tokens(token_file);
     check_ok(iso_agree(ctx, ISO_OK));
 }
 
