@@ -105,7 +105,7 @@ static iso_lora_options adapters_of(const iso_train_options *options, const iso_
     return adapter->target ? (iso_lora_options){.rank = adapter->rank,
                                                 .alpha = adapter->alpha,
                                                 .target = adapter->target,
-                                                .trained = ""}
+                                                .trained = adapter->trained}
                            : iso_lora_options_of(&options->adapters);
 }
 
@@ -273,6 +273,7 @@ iso_status iso_named_model_load_weights(iso_context *ctx, const iso_train_option
 void iso_named_model_free(iso_named_model *named)
 {
     iso_free(named->adapter.target);
+    iso_free(named->adapter.trained);
     iso_model_destroy(named->model);
     iso_free(named->folder);
 }

@@ -1,4 +1,5 @@
-/* Adapters in the form of PEFT: a folder with adapter_config.json and adapter_model.safetensors. */
+/* Adapters in the form of PEFT: a folder with adapter_config.json and adapter_model.safetensors. It may also have
+ * whole layers ("modules_to_save"), such as a new classifier. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -61,7 +62,7 @@ static bool find_matrix(const iso_hf_architecture *a, const char *path, matrix *
     bool is_b = false;
     const iso_hf_tensor *row = kernel_of(path, kernel, &is_b) ? iso_hf_tensor_of(a, kernel, &block) : NULL;
     if (!row || row->inputs == 0 || row->experts || row->form != ISO_HF_PLAIN ||
-        iso_file_name_ends(kernel, "/embeddings"))
+        strcmp(iso_file_name(kernel), "embeddings") == 0)
         return false;
     m->row = *row;
     m->row.transposed = true;
@@ -75,23 +76,42 @@ static bool find_matrix(const iso_hf_architecture *a, const char *path, matrix *
     return true;
 }
 
+/* The tensor of a variable that is there as in the whole model. False: there is none, or experts have one each. */
+static bool find_whole(const iso_hf_architecture *a, const char *path, matrix *m)
+{
+    char name[ISO_HF_NAME];
+    int64_t block;
+    const iso_hf_tensor *row = iso_hf_tensor_of(a, path, &block);
+    if (!row || row->experts)
+        return false;
+    m->row = *row;
+    snprintf(m->name, sizeof m->name, PREFIX "%s", iso_hf_name(row, block, 0, name));
+    return true;
+}
+
+static bool is_of_adapter(const char *path)
+{
+    char kernel[ISO_MAX_PATH];
+    bool is_b;
+    return kernel_of(path, kernel, &is_b);
+}
+
+static bool find_tensor_of(const iso_hf_architecture *a, const char *path, matrix *m)
+{
+    return is_of_adapter(path) ? find_matrix(a, path, m) : find_whole(a, path, m);
+}
+
 /* ---- reading what an adapter is ---- */
 
 static iso_status check_fixed(const char *file, const json_t *config)
 {
     static const struct {
         const char *key, *only;
-    } keys[] = {{"peft_type", "\"LORA\""},
-                {"bias", "\"none\""},
-                {"use_dora", "false"},
-                {"lora_bias", "false"},
-                {"rank_pattern", "{}"},
-                {"alpha_pattern", "{}"},
-                {"modules_to_save", "null"},
-                {"layer_replication", "null"},
-                {"target_parameters", "null"},
-                {"use_qalora", "false"},
-                {"trainable_token_indices", "null"}};
+    } keys[] = {{"peft_type", "\"LORA\""},     {"bias", "\"none\""},
+                {"use_dora", "false"},         {"lora_bias", "false"},
+                {"rank_pattern", "{}"},        {"alpha_pattern", "{}"},
+                {"layer_replication", "null"}, {"target_parameters", "null"},
+                {"use_qalora", "false"},       {"trainable_token_indices", "null"}};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         char supported[64];
         const json_t *value = json_object_get(config, keys[i].key);
@@ -102,6 +122,10 @@ static iso_status check_fixed(const char *file, const json_t *config)
         if (!same)
             return iso_hf_refuse(file, keys[i].key, value, supported);
     }
+    const json_t *whole =
+        json_object_get(config, "modules_to_save"); /* the file of weights has their tensors */
+    if (whole && !json_is_null(whole) && !json_is_array(whole))
+        return iso_hf_refuse(file, "modules_to_save", whole, "it is a list of names, or null");
     return ISO_OK;
 }
 
@@ -136,40 +160,72 @@ static iso_status read_config(const char *folder, iso_pretrained_adapter *adapte
     return status;
 }
 
-/* Adds the paths of the layers whose adapter has a matrix of this name; false: none has. */
-static bool add_layers(const iso_hf_architecture *a, const char *name, iso_text *target)
+/* Adds a layer's path to an expression, unless it is there. */
+static void add_layer(iso_text *layers, const char *path)
+{
+    const size_t length = strlen(path);
+    for (const char *at = iso_text_get(layers); (at = strstr(at, path)) != NULL; at += length)
+        if ((at == iso_text_get(layers) || at[-1] == '|') && (at[length] == '|' || at[length] == '\0'))
+            return;
+    iso_text_add(layers, "%s%s", layers->length ? "|" : "", path);
+}
+
+/* The layers that are adapted, and those that are there as a whole: expressions. */
+typedef struct layer_lists {
+    iso_text adapted, whole;
+} layer_lists;
+
+/* Adds the layers of a tensor of this name; false: no layer has it. */
+static bool add_layers(const iso_hf_architecture *a, const char *name, layer_lists *layers)
 {
     char theirs[ISO_HF_NAME + 64], ours[ISO_HF_NAME];
     bool found = false;
     snprintf(theirs, sizeof theirs, "%s", name);
-    if (strncmp(theirs, PREFIX, strlen(PREFIX)) != 0 || !cut(theirs, ".lora_A.weight"))
-        return strlen(theirs) > strlen(PREFIX) && cut(theirs, ".lora_B.weight");
-    snprintf(theirs + strlen(theirs), sizeof theirs - strlen(theirs), ".weight");
-    for (const iso_hf_tensor *row = a->tensors; row->ours; row++)
-        if (iso_hf_name_fits(row, theirs + strlen(PREFIX), ours) && cut(ours, "/kernel")) {
-            iso_text_add(target, "%s%s", target->length ? "|" : "", ours);
-            found = true;
-        }
+    if (strncmp(theirs, PREFIX, strlen(PREFIX)) != 0)
+        return false;
+    if (cut(theirs, ".lora_B.weight"))
+        return true;
+    const bool adapted = cut(theirs, ".lora_A.weight");
+    if (adapted)
+        snprintf(theirs + strlen(theirs), sizeof theirs - strlen(theirs), ".weight");
+    for (const iso_hf_tensor *row = a->tensors; row->ours; row++) {
+        if (!iso_hf_name_fits(row, theirs + strlen(PREFIX), ours) || (adapted && !cut(ours, "/kernel")))
+            continue;
+        if (!adapted)
+            *strrchr(ours, '/') = '\0';
+        add_layer(adapted ? &layers->adapted : &layers->whole, ours);
+        found = true;
+    }
     return found;
 }
 
-/* The layers by the names of the matrices, in the first architecture that has all. */
-static iso_status find_target(const iso_saved_file *file, iso_text *target)
+static void layer_lists_free(layer_lists *layers)
+{
+    iso_text_free(&layers->adapted);
+    iso_text_free(&layers->whole);
+}
+
+/* The layers by the names of the tensors, in the first architecture that has all. */
+static iso_status find_layers(const iso_saved_file *file, layer_lists *layers)
 {
     const int count = iso_saved_file_tensors(file);
     const char *unknown = "";
     for (int i = 0; iso_hf_architectures[i] && count > 0; i++) {
         int tensor = 0;
-        iso_text_free(target);
+        layer_lists_free(layers);
         while (tensor < count &&
-               add_layers(iso_hf_architectures[i], iso_saved_file_tensor(file, tensor)->h5_path + 1, target))
+               add_layers(iso_hf_architectures[i], iso_saved_file_tensor(file, tensor)->h5_path + 1, layers))
             tensor++;
         if (tensor == count)
-            return target->failed ? iso_no_memory("the layers of an adapter") : ISO_OK;
+            return layers->adapted.failed || layers->whole.failed ? iso_no_memory("the layers of an adapter")
+                                                                  : ISO_OK;
         unknown = iso_saved_file_tensor(file, tensor)->h5_path + 1;
     }
-    return iso_error(ISO_INVALID, "'%s': '%s' is no matrix of an adapter of a product that is supported",
-                     iso_saved_file_path(file), unknown);
+    return iso_error(
+        ISO_INVALID,
+        "'%s': '%s' is neither a matrix of an adapter of a product that is supported nor a tensor of a "
+        "layer",
+        iso_saved_file_path(file), unknown);
 }
 
 static iso_status open_weights(iso_context *ctx, const char *folder, iso_hf_files *files)
@@ -187,21 +243,25 @@ iso_status iso_pretrained_read_adapter(iso_context *ctx, const char *folder, iso
     ISO_DEFAULT_MODES();
     iso_pretrained_adapter read = {.rank = 0};
     iso_hf_files files = {0};
-    iso_text target = {0};
+    layer_lists layers = {0};
     iso_status status;
     ISO_NEED(ctx);
     ISO_NEED_AGREED(ctx, folder, adapter);
     ISO_TRY(iso_agree(ctx, iso_is_chief(ctx) ? read_config(folder, &read) : ISO_OK));
     ISO_TRY(iso_agree(ctx, iso_broadcast(ctx, &read, sizeof read)));
     ISO_TRY(open_weights(ctx, folder, &files));
-    status = find_target(files.files[0], &target);
-    read.target = status == ISO_OK ? iso_strdup(iso_text_get(&target)) : NULL;
-    if (status == ISO_OK && !read.target)
+    status = find_layers(files.files[0], &layers);
+    read.target = status == ISO_OK ? iso_strdup(iso_text_get(&layers.adapted)) : NULL;
+    read.trained = status == ISO_OK ? iso_strdup(iso_text_get(&layers.whole)) : NULL;
+    if (status == ISO_OK && (!read.target || !read.trained))
         status = iso_no_memory("the layers of an adapter");
     ISO_TRY(iso_agree(ctx, status));
     *adapter = read;
+    read.target = read.trained = NULL;
 done:
-    iso_text_free(&target);
+    iso_free(read.target);
+    iso_free(read.trained);
+    layer_lists_free(&layers);
     iso_hf_files_close(&files);
     return status;
 }
@@ -228,14 +288,18 @@ static iso_status no_matrix(const loading *l, const char *path)
                      l->architecture->type, path);
 }
 
+/* The file must have the matrices of all adapters, and may have whole layers. */
 static iso_status check_variable(const loading *l, const iso_variable *variable)
 {
     matrix m;
     char have[160], want[160];
     const char *path = iso_variable_path(variable), *file = iso_saved_file_path(l->file);
-    if (!find_matrix(l->architecture, path, &m))
+    const bool found = find_tensor_of(l->architecture, path, &m);
+    if (!found && iso_variable_is_adapter(variable))
         return no_matrix(l, path);
-    const int tensor = find_tensor(l->file, m.name);
+    const int tensor = found ? find_tensor(l->file, m.name) : -1;
+    if (tensor < 0 && !iso_variable_is_adapter(variable))
+        return ISO_OK;
     if (tensor < 0)
         return iso_error(ISO_INVALID, "'%s' has no '%s', where '%s' of the model would be", file, m.name,
                          path);
@@ -273,7 +337,7 @@ static void choose_by_names(loading *l, iso_graph *graph)
         }
 }
 
-/* Each matrix of the file must be one of the model's. */
+/* Each tensor of the file must be one of the model's. */
 static iso_status check_known(const loading *l, iso_graph *graph)
 {
     for (int t = 0; t < iso_saved_file_tensors(l->file); t++) {
@@ -282,9 +346,8 @@ static iso_status check_known(const loading *l, iso_graph *graph)
         for (int i = 0; i < iso_graph_variable_count(graph) && !known; i++) {
             matrix m;
             const iso_variable *variable = iso_graph_variable(graph, i);
-            known = iso_variable_is_adapter(variable) &&
-                    find_matrix(l->architecture, iso_variable_path(variable), &m) &&
-                    strcmp(m.name, name) == 0;
+            known =
+                find_tensor_of(l->architecture, iso_variable_path(variable), &m) && strcmp(m.name, name) == 0;
         }
         if (!known)
             return iso_error(ISO_INVALID, "'%s' holds '%s', which the model does not have",
@@ -299,10 +362,8 @@ static iso_status check(const loading *l, iso_graph *graph)
     int count = 0;
     for (int i = 0; i < iso_graph_variable_count(graph); i++) {
         const iso_variable *variable = iso_graph_variable(graph, i);
-        if (!iso_variable_is_adapter(variable))
-            continue;
         ISO_TRY(check_variable(l, variable));
-        count++;
+        count += iso_variable_is_adapter(variable);
     }
     if (count == 0)
         status = iso_error(ISO_INVALID, "'%s': the model has no adapters", iso_saved_file_path(l->file));
@@ -316,9 +377,10 @@ static iso_status read_part(void *user, const iso_state_shard *shard)
 {
     const loading *l = user;
     matrix m;
-    if (!find_matrix(l->architecture, shard->path, &m) || shard->count == 0)
+    const int tensor = find_tensor_of(l->architecture, shard->path, &m) ? find_tensor(l->file, m.name) : -1;
+    if (tensor < 0 || shard->count == 0)
         return ISO_OK;
-    return iso_hf_read_shard(&m.row, &l->settings, l->file, find_tensor(l->file, m.name), shard);
+    return iso_hf_read_shard(&m.row, &l->settings, l->file, tensor, shard);
 }
 
 iso_status iso_pretrained_load_adapter(iso_model *model, const char *folder)
@@ -354,7 +416,7 @@ typedef struct saving {
     int parts;    /* kernels of ours in each of their matrices; 0: one */
     int count;
     iso_saved_tensor *tensors; /* their names are the list's */
-    json_t *modules;
+    json_t *modules, *whole;   /* names: those that are adapted, and those that are there as a whole */
     iso_safetensors *file;
 } saving;
 
@@ -411,10 +473,21 @@ static int find_listed(const saving *s, const char *name)
     return -1;
 }
 
-static iso_status add_tensor(saving *s, const iso_variable *variable)
+static iso_status add_tensor(saving *s, const iso_variable *variable, const matrix *m)
+{
+    char name[sizeof m->name + 1];
+    if (find_listed(s, m->name) >= 0)
+        return ISO_OK;
+    snprintf(name, sizeof name, "/%s", m->name);
+    iso_saved_tensor tensor = {.h5_path = iso_strdup(name),
+                               .dtype = iso_variable_dtype(variable),
+                               .shape = iso_hf_shape(&m->row, &s->settings, iso_variable_shape(variable))};
+    return tensor.h5_path ? iso_list_add(s->tensors, s->count, tensor, "tensors") : iso_no_memory("a name");
+}
+
+static iso_status add_matrix(saving *s, const iso_variable *variable)
 {
     matrix m;
-    char name[sizeof m.name + 1];
     const char *path = iso_variable_path(variable);
     const loading l = {.architecture = s->architecture};
     if (!find_part(s, path, &m))
@@ -423,32 +496,95 @@ static iso_status add_tensor(saving *s, const iso_variable *variable)
     if (status != ISO_OK || find_listed(s, m.name) >= 0)
         return status;
     add_module(s, &m);
-    snprintf(name, sizeof name, "/%s", m.name);
-    iso_saved_tensor tensor = {.h5_path = iso_strdup(name),
-                               .dtype = iso_variable_dtype(variable),
-                               .shape = iso_hf_shape(&m.row, &s->settings, iso_variable_shape(variable))};
-    return tensor.h5_path ? iso_list_add(s->tensors, s->count, tensor, "tensors") : iso_no_memory("a name");
+    return add_tensor(s, variable, &m);
+}
+
+/* One rank and one alpha for all. */
+static iso_status take_numbers(saving *s, const iso_adapter *adapter)
+{
+    if (s->rank && (adapter->rank != s->rank || adapter->scale != s->scale))
+        return iso_error(ISO_INVALID, "'%s': the adapters have different ranks or alphas", s->folder);
+    s->rank = adapter->rank;
+    s->scale = adapter->scale;
+    return ISO_OK;
+}
+
+static bool lists(const json_t *modules, const char *name)
+{
+    for (size_t i = 0; i < json_array_size(modules); i++)
+        if (strcmp(json_string_value(json_array_get(modules, i)), name) == 0)
+            return true;
+    return false;
+}
+
+/* Adds the module of a variable that is trained and no adapter: the layer, or the whole classifier, which PEFT takes
+ * as one. A layer that is adapted cannot be there as a whole too, and a table may stand in two places. */
+static iso_status add_whole_module(saving *s, const iso_variable *variable)
+{
+    static const char classifier[] = "classifier.";
+    matrix m;
+    const char *path = iso_variable_path(variable);
+    const bool found =
+        find_whole(s->architecture, path, &m) && strcmp(iso_file_name(path), "embeddings") != 0;
+    char *module = found ? m.name + strlen(PREFIX) : NULL, *end = found ? strrchr(module, '.') : NULL;
+    if (end)
+        *end = '\0';
+    if (!end || lists(s->modules, module))
+        return iso_error(
+            ISO_INVALID,
+            "'%s': '%s' is trained too, which an adapter of PEFT cannot hold: save the merged model",
+            s->folder, path);
+    if (strncmp(module, classifier, strlen(classifier)) == 0)
+        module[strlen(classifier) - 1] = '\0';
+    if (!lists(s->whole, module))
+        json_array_append_new(s->whole, json_string(module));
+    return ISO_OK;
+}
+
+/* Whether a tensor is below a module that is saved: PEFT takes all whose name ends with that of "modules_to_save", so
+ * with "classifier" DistilBERT's "pre_classifier" too. */
+static bool is_below_whole(const saving *s, const matrix *m)
+{
+    char module[sizeof m->name];
+    snprintf(module, sizeof module, "%s", m->name + strlen(PREFIX));
+    for (char *end = strrchr(module, '.'); end; end = strrchr(module, '.')) {
+        *end = '\0';
+        for (size_t i = 0; i < json_array_size(s->whole); i++) {
+            const char *name = json_string_value(json_array_get(s->whole, i));
+            if (strlen(name) <= strlen(module) && strcmp(module + strlen(module) - strlen(name), name) == 0)
+                return true;
+        }
+    }
+    return false;
+}
+
+static iso_status add_whole(saving *s, const iso_variable *variable)
+{
+    matrix m;
+    return find_whole(s->architecture, iso_variable_path(variable), &m) && is_below_whole(s, &m)
+               ? add_tensor(s, variable, &m)
+               : ISO_OK;
 }
 
 static iso_status list_tensors(iso_graph *graph, saving *s)
 {
+    const int count = iso_graph_variable_count(graph);
     iso_status status = ISO_OK;
-    for (int i = 0; i < iso_graph_variable_count(graph); i++) {
+    for (int i = 0; i < count; i++) {
         const iso_variable *variable = iso_graph_variable(graph, i);
-        const iso_adapter *adapter = iso_variable_adapter(variable);
         if (iso_variable_is_adapter(variable))
-            ISO_TRY(add_tensor(s, variable));
-        else if (iso_hf_is_theirs(variable) && iso_variable_trainable(variable))
-            ISO_TRY(iso_error(ISO_INVALID,
-                              "'%s': '%s' is trained too, and is no adapter: save the merged model",
-                              s->folder, iso_variable_path(variable)));
-        if (adapter && s->rank && (adapter->rank != s->rank || adapter->scale != s->scale))
-            ISO_TRY(iso_error(ISO_INVALID, "'%s': the adapters have different ranks or alphas", s->folder));
-        if (adapter) {
-            s->rank = adapter->rank;
-            s->scale = adapter->scale;
-        }
+            ISO_TRY(add_matrix(s, variable));
+        if (iso_variable_adapter(variable))
+            ISO_TRY(take_numbers(s, iso_variable_adapter(variable)));
     }
+    for (int i = 0; i < count; i++) {
+        const iso_variable *variable = iso_graph_variable(graph, i);
+        if (iso_hf_is_theirs(variable) && iso_variable_trainable(variable))
+            ISO_TRY(add_whole_module(s, variable));
+    }
+    for (int i = 0; i < count; i++)
+        if (iso_hf_is_theirs(iso_graph_variable(graph, i)))
+            ISO_TRY(add_whole(s, iso_graph_variable(graph, i)));
 done:
     return status;
 }
@@ -469,9 +605,11 @@ static iso_status write_part(void *user, const iso_state_shard *shard)
 {
     const saving *s = user;
     matrix m;
-    if (!shard->writer || shard->count == 0 || !find_part(s, shard->path, &m))
+    const bool found = is_of_adapter(shard->path) ? find_part(s, shard->path, &m)
+                                                  : find_whole(s->architecture, shard->path, &m);
+    written to = {s->file, found ? find_listed(s, m.name) : -1};
+    if (!shard->writer || shard->count == 0 || to.tensor < 0)
         return ISO_OK;
-    written to = {s->file, find_listed(s, m.name)};
     return iso_hf_write_shard(&m.row, &s->settings, shard, write_range, &to);
 }
 
@@ -482,11 +620,12 @@ static iso_status write_config(const saving *s)
     iso_status status = path ? ISO_OK : iso_no_memory("the name of '%s'", s->folder);
     const int64_t rank = s->rank * (s->parts ? s->parts : 1);
     json_t *config = json_pack(
-        "{s:s, s:s, s:s?, s:I, s:f, s:O, s:b, s:s, s:f, s:b, s:b, s:b, s:{}, s:{}}", "peft_type", "LORA",
-        "task_type", s->architecture->labels ? "SEQ_CLS" : "CAUSAL_LM", "base_model_name_or_path", s->base,
-        "r", (json_int_t)rank, "lora_alpha", s->scale * (double)rank, "target_modules", s->modules,
-        "fan_in_fan_out", strcmp(s->architecture->type, "gpt2") == 0, "bias", "none", "lora_dropout", 0.0,
-        "use_rslora", 0, "use_dora", 0, "inference_mode", 1, "rank_pattern", "alpha_pattern");
+        "{s:s, s:s, s:s?, s:I, s:f, s:O, s:O?, s:b, s:s, s:f, s:b, s:b, s:b, s:{}, s:{}}", "peft_type",
+        "LORA", "task_type", s->architecture->labels ? "SEQ_CLS" : "CAUSAL_LM", "base_model_name_or_path",
+        s->base, "r", (json_int_t)rank, "lora_alpha", s->scale * (double)rank, "target_modules", s->modules,
+        "modules_to_save", json_array_size(s->whole) > 0 ? s->whole : NULL, "fan_in_fan_out",
+        strcmp(s->architecture->type, "gpt2") == 0, "bias", "none", "lora_dropout", 0.0, "use_rslora", 0,
+        "use_dora", 0, "inference_mode", 1, "rank_pattern", "alpha_pattern");
     iso_json_add(&text, config, JSON_INDENT(2) | JSON_SORT_KEYS);
     iso_text_add(&text, "\n");
     if (status == ISO_OK)
@@ -518,6 +657,7 @@ static iso_status save_prepare(iso_model *model, const char *folder, saving *s)
     iso_status status = iso_graph_take_error(iso_model_graph(model));
     s->folder = folder;
     s->modules = json_array();
+    s->whole = json_array();
     if (status == ISO_OK && iso_model_adapter_count(model) == 0)
         status = iso_error(ISO_INVALID, "'%s': the model has no adapters", folder);
     if (status == ISO_OK)
@@ -531,6 +671,7 @@ static void save_free(saving *s)
         iso_free((void *)(uintptr_t)s->tensors[i].h5_path);
     iso_free(s->tensors);
     json_decref(s->modules);
+    json_decref(s->whole);
 }
 
 iso_status iso_pretrained_save_adapter_check(iso_model *model, const char *folder)

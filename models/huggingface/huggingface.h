@@ -69,21 +69,24 @@ ISO_API iso_status iso_pretrained_save_check(iso_model *model, const char *path)
 typedef struct iso_pretrained_adapter {
     int64_t rank;
     double alpha;
-    char *target; /* of iso_lora_begin: the layers that it adapts; owned: iso_free */
+    char *target;  /* of iso_lora_begin: the layers that it adapts; owned: iso_free */
+    char *trained; /* the same: the layers that it has as a whole, "": none; owned: iso_free */
 } iso_pretrained_adapter;
 /* Reads what a folder that PEFT's save_pretrained() wrote adapts, by adapter_config.json and the names in
- * adapter_model.safetensors: adapters of products of the models above, all of one rank. The model is made with them
- * by iso_builtin_model_create_adapted. ISO_INVALID names the file, and the key or the matrix that is not supported;
- * ISO_IO. Collective. */
+ * adapter_model.safetensors: adapters of products of the models above, all of one rank, and whole layers
+ * ("modules_to_save"), such as a classifier. The model is made with them by iso_builtin_model_create_adapted.
+ * ISO_INVALID names the file, and the key or the tensor that is not supported; ISO_IO. Collective. */
 ISO_API iso_status iso_pretrained_read_adapter(iso_context *ctx, const char *folder,
                                                iso_pretrained_adapter *adapter);
-/* Loads the matrices of such a folder into a model with these adapters, on any mesh, compiled or not. Where their
+/* Loads the tensors of such a folder into a model with these adapters, on any mesh, compiled or not. Where their
  * model has several of our kernels in one (c_attn of GPT-2), each gets a copy of A, and its part of B. ISO_INVALID:
- * a matrix is missing, has another shape, or is in the file and not in the model; ISO_IO. Collective. */
+ * a matrix is missing, or a tensor has another shape, or is in the file and not in the model; ISO_IO. Collective. */
 ISO_API iso_status iso_pretrained_load_adapter(iso_model *model, const char *folder);
-/* Writes the adapters of a model as such a folder, which PEFT's PeftModel.from_pretrained() opens. base: the
+/* Writes the adapters of a model, and the other layers that are trained, as such a folder, which PEFT's
+ * PeftModel.from_pretrained() opens. base: the
  * folder of the model without them, which the file names; NULL: none. ISO_INVALID: the model has none, or is another
- * network, or their ranks would differ because Hugging Face has some of the kernels in one matrix; ISO_IO.
+ * network, a table or a layer with an adapter is trained, or ranks would differ because Hugging Face has some of the
+ * kernels in one matrix; ISO_IO.
  * Collective. */
 ISO_API iso_status iso_pretrained_save_adapter(iso_model *model, const char *folder, const char *base);
 /* Checks whether they can be saved so: ISO_INVALID as above. Local. */

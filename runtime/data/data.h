@@ -327,8 +327,8 @@ typedef struct iso_dataset_check_options {
      * Floats are truncated, as where they are used. */
     int64_t below[ISO_MAX_COMPONENTS];
     const char *below_of[ISO_MAX_COMPONENTS]; /* for messages: what has this number; may be NULL */
-    int besides
-        [ISO_MAX_COMPONENTS]; /* one more number that is possible: a label that does not count; 0: none */
+    /* One more number that is possible: a label that does not count; 0: none. */
+    int besides[ISO_MAX_COMPONENTS];
     /* By component: the type of the input that it is for, which must have its values: 1e300 is no value of
      * float32; 0: any. */
     iso_dtype used_as[ISO_MAX_COMPONENTS];

@@ -36,14 +36,22 @@ static char folder[64];
 
 static const struct network {
     const char *name, *layouts;
-    int pad; /* -1: it takes images */
-} networks[] = {{"bert", "models/layouts/bert-tensor.json", 0},
-                {"roberta", "models/layouts/bert-tensor.json", 1},
-                {"xlm-roberta", "models/layouts/bert-tensor.json", 1},
-                {"distilbert", "models/layouts/bert-tensor.json", 0},
-                {"vit", "models/layouts/vit-tensor.json", -1},
-                {"vit-other", "models/layouts/vit-tensor.json", -1}};
+    int pad;          /* -1: it takes images */
+    const char *base; /* the name is that of an adapter for this model; NULL: of a model */
+} networks[] = {{"bert", "models/layouts/bert-tensor.json", 0, NULL},
+                {"roberta", "models/layouts/bert-tensor.json", 1, NULL},
+                {"xlm-roberta", "models/layouts/bert-tensor.json", 1, NULL},
+                {"distilbert", "models/layouts/bert-tensor.json", 0, NULL},
+                {"vit", "models/layouts/vit-tensor.json", -1, NULL},
+                {"vit-other", "models/layouts/vit-tensor.json", -1, NULL}};
 enum { NETWORKS = sizeof networks / sizeof *networks };
+
+/* Of PEFT, with the classifiers as a whole. */
+static const struct network adapters[] = {
+    {"adapter-bert", "models/layouts/bert-tensor.json", 0, "bert"},
+    {"adapter-roberta", "models/layouts/bert-tensor.json", 1, "roberta"},
+    {"adapter-distilbert", "models/layouts/bert-tensor.json", 0, "distilbert"}};
+enum { ADAPTERS = sizeof adapters / sizeof *adapters };
 
 /* layouts: those of the network; otherwise all weights are replicated. */
 static const struct setting {
@@ -102,13 +110,13 @@ static void read_line(FILE *in, const char *want, double *values, int count)
     } while (strcmp(name, want) != 0);
 }
 
-static expected read_expected(const char *name)
+static expected read_expected(const struct network *net)
 {
     expected e;
-    FILE *in = fopen("tests/encoders/expected.txt", "r");
+    FILE *in = fopen(net->base ? "tests/encoders/expected_adapters.txt" : "tests/encoders/expected.txt", "r");
     ck_assert_ptr_nonnull(in);
-    read_line(in, name, e.logits, BATCH * CLASSES);
-    read_line(in, name, e.loss, STEPS);
+    read_line(in, net->name, e.logits, BATCH * CLASSES);
+    read_line(in, net->name, e.loss, STEPS);
     fclose(in);
     return e;
 }
@@ -147,27 +155,46 @@ static void set_options(const struct network *net, const struct setting *s, iso_
     o->bert.separator = o->bert.kind == ISO_BERT_PLAIN ? SEPARATOR : 0;
 }
 
-/* A compiled model with the folder's weights. */
-static job begin_job(const struct network *net, const struct setting *s, iso_dtype precision,
-                     iso_optimizer optimizer)
+/* A compiled model with the weights of the folder, and those of an adapter; adapter: its folder, NULL: none. */
+static job begin_job_with(const struct network *net, const char *adapter, const struct setting *s,
+                          iso_dtype precision, iso_optimizer optimizer)
 {
     job j = {0};
     iso_pretrained read;
+    iso_pretrained_adapter its = {.rank = 0};
+    const char *base = net->base ? net->base : net->name;
     check_ok(iso_mesh_create(ctx, s->mesh, &j.mesh));
     check_ok(iso_layout_map_create(j.mesh, &j.map));
     if (s->layouts)
         check_ok(iso_layout_map_read(j.map, net->layouts));
     check_ok(iso_model_parallel_create(j.map, &j.distribution));
     check_ok(iso_distribution_set_zero(j.distribution, s->zero));
-    check_ok(iso_pretrained_read(ctx, folder_of(net->name), &read));
+    check_ok(iso_pretrained_read(ctx, folder_of(base), &read));
+    if (adapter)
+        check_ok(iso_pretrained_read_adapter(ctx, adapter, &its));
+    const iso_lora_options lora = {
+        .rank = its.rank, .alpha = its.alpha, .target = its.target, .trained = its.trained};
     ck_assert_int_eq(read.vocabulary, net->pad < 0 ? 0 : VOCABULARY);
     ck_assert_int_eq(read.outputs, CLASSES);
     set_options(net, s, &read.settings);
-    j.model = iso_builtin_model_create(ctx, read.model, row_of(net), read.outputs, precision, &read.settings);
+    j.model = iso_builtin_model_create_adapted(ctx, read.model, row_of(net), read.outputs, precision,
+                                               &read.settings, adapter ? &lora : NULL);
     check_ok(iso_compile(j.model, .optimizer = optimizer, .loss = read.model->loss,
                          .distribution = j.distribution));
-    check_ok(iso_pretrained_load_weights(j.model, folder_of(net->name)));
+    check_ok(iso_pretrained_load_weights(j.model, folder_of(base)));
+    if (adapter)
+        check_ok(iso_pretrained_load_adapter(j.model, adapter));
+    iso_free(its.target);
+    iso_free(its.trained);
     return j;
+}
+
+static job begin_job(const struct network *net, const struct setting *s, iso_dtype precision,
+                     iso_optimizer optimizer)
+{
+    char adapter[80];
+    snprintf(adapter, sizeof adapter, "%s", folder_of(net->name));
+    return begin_job_with(net, net->base ? adapter : NULL, s, precision, optimizer);
 }
 
 static void end_job(job *j)
@@ -221,7 +248,7 @@ static double step(iso_model *model, iso_dataset *data)
 
 static void check_losses(const struct network *net, const struct setting *s)
 {
-    const expected e = read_expected(net->name);
+    const expected e = read_expected(net);
     const rows made = make_rows(net);
     job j = begin_job(net, s, ISO_F64,
                       iso_adamw(0.01, .epsilon = 1e-20, .weight_decay = 0.1, .no_decay = "bias,gamma,beta"));
@@ -248,6 +275,49 @@ START_TEST(logits_and_losses_are_those_of_pytorch)
         for (int s = 0; s < SETTINGS; s++)
             if (takes(&settings[s], n + s))
                 check_losses(&networks[n], &settings[s]);
+}
+END_TEST
+
+START_TEST(adapters_and_whole_classifiers_are_those_of_peft)
+{
+    for (int n = 0; n < ADAPTERS; n++)
+        for (int s = 0; s < SETTINGS; s++)
+            if (takes(&settings[s], n + s))
+                check_losses(&adapters[n], &settings[s]);
+}
+END_TEST
+
+/* What is trained besides the adapters is in the folder, and with PEFT's names all that these stand for. */
+static void check_saved_adapter(const struct network *net, const char *trained)
+{
+    const rows made = make_rows(net);
+    char out[96];
+    const iso_optimizer optimizer = iso_sgd(0.1);
+    iso_pretrained_adapter its;
+    iso_dataset *data = open_rows(net, &made);
+    job j = begin_job(net, &settings[0], ISO_F64, optimizer);
+    expected e;
+    snprintf(out, sizeof out, "%s", in_folder(folder, net->name));
+    step(j.model, data);
+    check_ok(iso_predict(j.model, data, .outputs = {e.logits}, .verbose = ISO_ZERO));
+    check_ok(iso_pretrained_save_adapter_check(j.model, out));
+    check_ok(iso_pretrained_save_adapter(j.model, out, "base"));
+    check_ok(iso_pretrained_read_adapter(ctx, out, &its));
+    ck_assert_str_eq(its.trained, trained);
+    iso_free(its.target);
+    iso_free(its.trained);
+    job again = begin_job_with(net, out, &settings[2], ISO_F64, optimizer);
+    check_logits(net->name, again.model, data, &e, 1e-12);
+    end_job(&again);
+    end_job(&j);
+    iso_dataset_destroy(data);
+}
+
+START_TEST(a_saved_adapter_has_the_classifier)
+{
+    static const char *const trained[ADAPTERS] = {"classifier", "pooler|classifier", "pooler|classifier"};
+    for (int n = 0; n < ADAPTERS && iso_ranks(ctx) == 1; n++)
+        check_saved_adapter(&adapters[n], trained[n]);
 }
 END_TEST
 
@@ -317,7 +387,7 @@ START_TEST(other_precisions)
     for (int n = 0; n < NETWORKS; n++)
         for (int p = 0; p < 2; p++) {
             const struct setting *s = &settings[iso_ranks(ctx) > 3 ? 4 : 1 + p];
-            const expected e = read_expected(networks[n].name);
+            const expected e = read_expected(&networks[n]);
             const rows made = make_rows(&networks[n]);
             job j = begin_job(&networks[n], s, precisions[p].dtype, iso_sgd(0.1));
             iso_dataset *data = open_rows(&networks[n], &made);
@@ -616,6 +686,7 @@ int main(int argc, char **argv)
         return iso_finish(ctx, ISO_INVALID);
     int code = RUN_TESTS_WITH(
         "encoders", 120, set_up, tear_down, logits_and_losses_are_those_of_pytorch,
+        adapters_and_whole_classifiers_are_those_of_peft, a_saved_adapter_has_the_classifier,
         gradients_are_those_of_pytorch, other_precisions, a_written_folder_has_the_same_weights_on_any_mesh,
         classifiers_that_a_folder_lacks, a_classifier_of_other_labels, what_a_config_cannot_have,
         what_a_config_may_have, settings_that_do_not_fit, images_that_do_not_fit, images_that_are_no_squares);

@@ -52,7 +52,7 @@ enum { NETWORKS = sizeof networks / sizeof *networks };
 /* ---- models ---- */
 
 /* A compiled model of the folder, without its weights. */
-static job begin_job(const struct network *net, const setting *s, iso_dtype precision)
+static job begin_job(const struct network *net, const pretrained_setting *s, iso_dtype precision)
 {
     job j = pretrained_begin_job(ctx, s, net->layouts);
     iso_pretrained read;
@@ -67,9 +67,9 @@ static job begin_job(const struct network *net, const setting *s, iso_dtype prec
     return j;
 }
 
-static void check_training(const struct network *net, const setting *s)
+static void check_training(const struct network *net, const pretrained_setting *s)
 {
-    const expected e =
+    const pretrained_expected e =
         pretrained_read_expected("tests/huggingface/expected.txt", strrchr(net->folder, '/') + 1);
     job j = begin_job(net, s, ISO_F64);
     curve c = {0};
@@ -151,7 +151,7 @@ static void check_same_file(const char *path, char **first, long *first_bytes)
 }
 
 /* Written from the model of a job, and read again on another mesh. */
-static void check_written(const struct network *net, const job *j, const setting *other)
+static void check_written(const struct network *net, const job *j, const pretrained_setting *other)
 {
     char out[96];
     snprintf(out, sizeof out, "%s/%s", folder, strrchr(net->folder, '/') + 1);

@@ -149,7 +149,8 @@ static const char *stored(const char *name)
 }
 
 /* A compiled model with an adapter, whose matrices are those of the folder. */
-static job begin_job(const struct network *net, const setting *s, const char *adapter, iso_dtype precision)
+static job begin_job(const struct network *net, const pretrained_setting *s, const char *adapter,
+                     iso_dtype precision)
 {
     job j = pretrained_begin_job(ctx, s, net->layouts);
     iso_pretrained read;
@@ -158,7 +159,8 @@ static job begin_job(const struct network *net, const setting *s, const char *ad
     check_ok(iso_pretrained_read_adapter(ctx, adapter, &its));
     if (strcmp(read.model->name, "gpt") == 0)
         read.settings.gpt.dropout = 0;
-    const iso_lora_options lora = {.rank = its.rank, .alpha = its.alpha, .target = its.target, .trained = ""};
+    const iso_lora_options lora = {
+        .rank = its.rank, .alpha = its.alpha, .target = its.target, .trained = its.trained};
     j.model = iso_builtin_model_create_adapted(ctx, read.model, ISO_SHAPE(CONTEXT), read.vocabulary,
                                                precision, &read.settings, &lora);
     check_ok(iso_compile(j.model, .optimizer = iso_adamw(0.02, .epsilon = 1e-12, .weight_decay = 0.1),
@@ -166,6 +168,7 @@ static job begin_job(const struct network *net, const setting *s, const char *ad
     check_ok(iso_pretrained_load_weights(j.model, stored(net->base)));
     check_ok(iso_pretrained_load_adapter(j.model, adapter));
     iso_free(its.target);
+    iso_free(its.trained);
     return j;
 }
 
@@ -202,9 +205,10 @@ static uint64_t frozen_bits(iso_model *model)
     return bits;
 }
 
-static void check_training(const struct network *net, const setting *s)
+static void check_training(const struct network *net, const pretrained_setting *s)
 {
-    const expected e = pretrained_read_expected("tests/huggingface/expected_adapters.txt", net->adapter);
+    const pretrained_expected e =
+        pretrained_read_expected("tests/huggingface/expected_adapters.txt", net->adapter);
     job j = begin_job(net, s, stored(net->adapter), ISO_F64);
     curve c = {0};
     pretrained_check_logits(net->adapter, &e.before, j.model, ctx, token_file);
@@ -356,6 +360,7 @@ static void check_config(const char *text, const char *message)
     else
         check_ok(status);
     iso_free(adapter.target);
+    iso_free(adapter.trained);
 }
 
 START_TEST(folders_that_do_not_fit)
@@ -368,7 +373,7 @@ START_TEST(folders_that_do_not_fit)
     check_config("{\"r\": 3, \"bias\": \"all\"}", "bias is \"all\"");
     check_config("{\"r\": 3, \"use_dora\": true}", "use_dora is true");
     check_config("{\"r\": 3, \"rank_pattern\": {\"q_proj\": 2}}", "rank_pattern");
-    check_config("{\"r\": 3, \"modules_to_save\": [\"lm_head\"]}", "modules_to_save");
+    check_config("{\"r\": 3, \"modules_to_save\": \"lm_head\"}", "modules_to_save is \"lm_head\"");
     check_config("{\"r\": 3, \"lora_alpha\": 5}", NULL);
     const struct network *llama = &networks[0];
     job j = begin_job(llama, &pretrained_settings[0], stored("adapter-llama"), ISO_F32);

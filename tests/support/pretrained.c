@@ -32,10 +32,10 @@ iso_dataset *pretrained_open_tokens(iso_context *ctx, const char *path)
 
 /* ---- what is expected ---- */
 
-expected pretrained_read_expected(const char *file, const char *network)
+pretrained_expected pretrained_read_expected(const char *file, const char *network)
 {
     char name[60];
-    expected e;
+    pretrained_expected e;
     FILE *in = fopen(file, "r");
     ck_assert_ptr_nonnull(in);
     do {
@@ -83,10 +83,10 @@ iso_status pretrained_note_loss(void *user, iso_fit_state *state)
 
 /* ---- where it is computed ---- */
 
-const setting pretrained_settings[SETTINGS] = {
+const pretrained_setting pretrained_settings[SETTINGS] = {
     {"data=4", false, 1}, {"data=2,model=2", true, 1}, {"data=1,model=5", true, 1}, {"data=5", false, 3}};
 
-job pretrained_begin_job(iso_context *ctx, const setting *setting, const char *layouts)
+job pretrained_begin_job(iso_context *ctx, const pretrained_setting *setting, const char *layouts)
 {
     job j = {0};
     check_ok(iso_mesh_create(ctx, setting->mesh, &j.mesh));

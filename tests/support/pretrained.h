@@ -17,13 +17,13 @@ typedef struct digest {
     double squares, products;
 } digest;
 
-typedef struct expected {
+typedef struct pretrained_expected {
     digest before, after; /* the steps */
     double loss[STEPS];
-} expected;
+} pretrained_expected;
 
 /* The line of a network in a file of tests/huggingface. */
-expected pretrained_read_expected(const char *file, const char *network);
+pretrained_expected pretrained_read_expected(const char *file, const char *network);
 /* what: for the message of a failure. logits: [BATCH, CONTEXT, VOCABULARY] */
 void pretrained_check_digest(const char *what, const digest *expected, const double *logits);
 /* The same of the logits that the model predicts. */
@@ -39,13 +39,13 @@ typedef struct curve {
 iso_status pretrained_note_loss(void *user, iso_fit_state *state);
 
 /* layouts: those of the network; otherwise all weights are replicated. */
-typedef struct setting {
+typedef struct pretrained_setting {
     const char *mesh;
     bool layouts;
     int zero;
-} setting;
+} pretrained_setting;
 enum { SETTINGS = 4 };
-extern const setting pretrained_settings[SETTINGS];
+extern const pretrained_setting pretrained_settings[SETTINGS];
 
 typedef struct job {
     iso_mesh *mesh;
@@ -55,7 +55,7 @@ typedef struct job {
 } job;
 
 /* All but the model. layouts: the network's file. */
-job pretrained_begin_job(iso_context *ctx, const setting *setting, const char *layouts);
+job pretrained_begin_job(iso_context *ctx, const pretrained_setting *setting, const char *layouts);
 void pretrained_end_job(job *j);
 
 #endif
