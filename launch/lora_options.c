@@ -6,7 +6,7 @@
 
 iso_status iso_lora_parse(const char *text, iso_lora_settings *settings)
 {
-    iso_lora_settings read = {.target = "query|value", .trained = "classifier"};
+    iso_lora_settings read = {.target = "query|value", .trained = "classifier|" /* if there is one */};
     iso_named_value values[] = {{"rank", .count = &read.rank, .range = {1, 1 << 20}},
                                 {"alpha", .real = &read.alpha},
                                 {"target", .text = read.target},

@@ -155,7 +155,8 @@ static iso_status train(iso_context *ctx, const iso_train_options *options)
     if (options->save) /* fails before training if the model cannot be saved */
         ISO_TRY(iso_agree(ctx, iso_named_model_save_check(&run.named, options->save)));
     if (options->save_adapter)
-        ISO_TRY(iso_agree(ctx, iso_pretrained_save_adapter_check(run.named.model, options->save_adapter)));
+        ISO_TRY(iso_agree(ctx, iso_pretrained_save_adapter_check(run.named.model, options->save_adapter,
+                                                                 run.named.folder)));
     if (!run.from.file)
         ISO_TRY(iso_named_model_load_weights(ctx, options, false, &run.named));
     if (options->verbose)

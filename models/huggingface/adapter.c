@@ -1,8 +1,10 @@
 /* Adapters in the form of PEFT: a folder with adapter_config.json and adapter_model.safetensors. It may also have
  * whole layers ("modules_to_save"), such as a new classifier. */
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "collectives/control/control.h"
 #include "models/huggingface/huggingface_impl.h"
@@ -103,37 +105,103 @@ static bool find_tensor_of(const iso_hf_architecture *a, const char *path, matri
 
 /* ---- reading what an adapter is ---- */
 
-static iso_status check_fixed(const char *file, const json_t *config)
+/* Keys that change no number, or that are read below. "loftq_config" and the like are of ways to initialise. */
+static const char *const known_keys[] = {"auto_mapping",
+                                         "base_model_name_or_path",
+                                         "corda_config",
+                                         "ensure_weight_tying",
+                                         "eva_config",
+                                         "exclude_modules",
+                                         "fan_in_fan_out",
+                                         "inference_mode",
+                                         "init_lora_weights",
+                                         "layers_pattern",
+                                         "layers_to_transform",
+                                         "loftq_config",
+                                         "lora_alpha",
+                                         "lora_dropout",
+                                         "lora_ga_config",
+                                         "megatron_config",
+                                         "megatron_core",
+                                         "modules_to_save",
+                                         "peft_version",
+                                         "qalora_group_size",
+                                         "r",
+                                         "revision",
+                                         "runtime_config",
+                                         "target_modules",
+                                         "task_type",
+                                         "use_rslora"};
+
+static bool is_known_key(const char *key)
+{
+    for (size_t i = 0; i < sizeof known_keys / sizeof *known_keys; i++)
+        if (strcmp(known_keys[i], key) == 0)
+            return true;
+    return false;
+}
+
+/* null, false, and lists and objects without members. */
+static bool is_nothing(const json_t *value)
+{
+    return !value || json_is_null(value) || json_is_false(value) ||
+           (json_is_array(value) && json_array_size(value) == 0) ||
+           (json_is_object(value) && json_object_size(value) == 0);
+}
+
+/* Some ways to initialise change the weights of the model, also when PEFT reads the adapter. */
+static iso_status check_initialisation(const char *file, const json_t *config)
+{
+    static const char *const names[] = {"gaussian", "eva", "orthogonal"};
+    const json_t *value = json_object_get(config, "init_lora_weights");
+    if (!value || json_is_null(value) || json_is_boolean(value))
+        return ISO_OK;
+    for (size_t i = 0; i < sizeof names / sizeof *names && json_is_string(value); i++)
+        if (strcmp(json_string_value(value), names[i]) == 0)
+            return ISO_OK;
+    return iso_hf_refuse(
+        file, "init_lora_weights", value,
+        "only those that leave the model's weights are supported: true, false, gaussian, eva and "
+        "orthogonal");
+}
+
+/* Other keys are those of variants of LoRA, which compute something else. */
+static iso_status check_keys(const char *file, json_t *config)
 {
     static const struct {
         const char *key, *only;
-    } keys[] = {{"peft_type", "\"LORA\""},     {"bias", "\"none\""},
-                {"use_dora", "false"},         {"lora_bias", "false"},
-                {"rank_pattern", "{}"},        {"alpha_pattern", "{}"},
-                {"layer_replication", "null"}, {"target_parameters", "null"},
-                {"use_qalora", "false"},       {"trainable_token_indices", "null"}};
+    } keys[] = {{"peft_type", "LORA"}, {"bias", "none"}};
+    const char *key;
+    json_t *value;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        char supported[64];
-        const json_t *value = json_object_get(config, keys[i].key);
-        json_t *only = json_loads(keys[i].only, JSON_DECODE_ANY, NULL);
-        const bool same = !value || json_is_null(value) || json_equal(value, only);
-        json_decref(only);
-        snprintf(supported, sizeof supported, "only %s is supported", keys[i].only);
-        if (!same)
-            return iso_hf_refuse(file, keys[i].key, value, supported);
+        value = json_object_get(config, keys[i].key);
+        const char *text = json_string_value(value);
+        if (text ? strcmp(text, keys[i].only) != 0 : value || i == 0)
+            return iso_hf_refuse(file, keys[i].key, value,
+                                 i == 0 ? "only \"LORA\" is supported" : "only \"none\" is supported");
+        if (value)
+            json_object_del(config, keys[i].key);
     }
-    const json_t *whole =
-        json_object_get(config, "modules_to_save"); /* the file of weights has their tensors */
-    if (whole && !json_is_null(whole) && !json_is_array(whole))
-        return iso_hf_refuse(file, "modules_to_save", whole, "it is a list of names, or null");
-    return ISO_OK;
+    json_object_foreach(config, key,
+                        value) if (!is_known_key(key) &&
+                                   !is_nothing(value)) return iso_hf_refuse(file, key, value,
+                                                                            "it is not supported");
+    value = json_object_get(config, "use_rslora");
+    if (value && !json_is_null(value) && !json_is_boolean(value))
+        return iso_hf_refuse(file, "use_rslora", value, "it is true or false");
+    value = json_object_get(config, "modules_to_save"); /* the file of weights has their tensors */
+    if (value && !json_is_null(value) && !json_is_array(value))
+        return iso_hf_refuse(file, "modules_to_save", value, "it is a list of names, or null");
+    return check_initialisation(file, config);
 }
 
-static iso_status parse(const char *file, const json_t *config, iso_pretrained_adapter *adapter)
+static iso_status parse(const char *file, json_t *config, iso_pretrained_adapter *adapter)
 {
     double alpha = 0, dropout = 0;
     iso_status status = ISO_OK;
-    ISO_TRY(check_fixed(file, config));
+    if (!json_is_object(config))
+        ISO_TRY(iso_error(ISO_INVALID, "%s: it is no object", file));
+    ISO_TRY(check_keys(file, config));
     ISO_TRY(iso_hf_count(file, config, "r", 8, &adapter->rank));
     ISO_TRY(iso_hf_positive(file, config, "lora_alpha", 8, &alpha));
     adapter->alpha =
@@ -210,6 +278,7 @@ static iso_status find_layers(const iso_saved_file *file, layer_lists *layers)
 {
     const int count = iso_saved_file_tensors(file);
     const char *unknown = "";
+    int most = -1; /* tensors that an architecture has, for the message */
     for (int i = 0; iso_hf_architectures[i] && count > 0; i++) {
         int tensor = 0;
         layer_lists_free(layers);
@@ -219,7 +288,9 @@ static iso_status find_layers(const iso_saved_file *file, layer_lists *layers)
         if (tensor == count)
             return layers->adapted.failed || layers->whole.failed ? iso_no_memory("the layers of an adapter")
                                                                   : ISO_OK;
-        unknown = iso_saved_file_tensor(file, tensor)->h5_path + 1;
+        if (tensor > most)
+            unknown = iso_saved_file_tensor(file, tensor)->h5_path + 1;
+        most = tensor > most ? tensor : most;
     }
     return iso_error(
         ISO_INVALID,
@@ -582,6 +653,9 @@ static iso_status list_tensors(iso_graph *graph, saving *s)
         if (iso_hf_is_theirs(variable) && iso_variable_trainable(variable))
             ISO_TRY(add_whole_module(s, variable));
     }
+    /* PEFT has the classifier of such a model as a whole in any case. */
+    if (s->architecture->labels && !lists(s->whole, "classifier"))
+        json_array_append_new(s->whole, json_string("classifier"));
     for (int i = 0; i < count; i++)
         if (iso_hf_is_theirs(iso_graph_variable(graph, i)))
             ISO_TRY(add_whole(s, iso_graph_variable(graph, i)));
@@ -652,6 +726,37 @@ static iso_status write_weights(iso_model *model, saving *s)
     return status;
 }
 
+/* Without an older adapter's numbers, which a run that is killed would leave beside new matrices. */
+static iso_status begin_folder(const char *folder)
+{
+    iso_status status = iso_folder_make(folder);
+    char *path = status == ISO_OK ? iso_file_join(folder, CONFIG) : NULL;
+    if (status == ISO_OK && !path)
+        status = iso_no_memory("the name of '%s'", folder);
+    if (status == ISO_OK && unlink(path) != 0 && errno != ENOENT)
+        status = iso_error(ISO_IO, "cannot remove '%s': %s", path, strerror(errno));
+    iso_free(path);
+    return status;
+}
+
+/* The architecture that the base names, if it has the network too: some differ in the names of their tensors alone. */
+static iso_status choose_of_base(saving *s)
+{
+    char *path = iso_file_join(s->base, ISO_HF_CONFIG), *text = NULL;
+    size_t bytes = 0;
+    json_t *config = NULL;
+    iso_status status = path ? iso_hf_read_text(path, MOST_CONFIG, &text, &bytes) : iso_no_memory("a name");
+    if (status == ISO_OK)
+        status = iso_json_parse(path, text, bytes, &config);
+    const iso_hf_architecture *a = status == ISO_OK ? iso_hf_architecture_find(config) : NULL;
+    if (a && iso_hf_architecture_fits(a, s->architecture, &s->settings))
+        s->architecture = a;
+    json_decref(config);
+    iso_free(text);
+    iso_free(path);
+    return status;
+}
+
 static iso_status save_prepare(iso_model *model, const char *folder, saving *s)
 {
     iso_status status = iso_graph_take_error(iso_model_graph(model));
@@ -662,6 +767,8 @@ static iso_status save_prepare(iso_model *model, const char *folder, saving *s)
         status = iso_error(ISO_INVALID, "'%s': the model has no adapters", folder);
     if (status == ISO_OK)
         status = iso_hf_architecture_of(model, folder, &s->architecture, &s->settings);
+    if (status == ISO_OK && s->base)
+        status = choose_of_base(s);
     return status == ISO_OK ? list_tensors(iso_model_graph(model), s) : status;
 }
 
@@ -674,11 +781,11 @@ static void save_free(saving *s)
     json_decref(s->whole);
 }
 
-iso_status iso_pretrained_save_adapter_check(iso_model *model, const char *folder)
+iso_status iso_pretrained_save_adapter_check(iso_model *model, const char *folder, const char *base)
 {
     ISO_DEFAULT_MODES();
     ISO_NEED(model, folder);
-    saving s = {.count = 0};
+    saving s = {.base = base};
     iso_status status = save_prepare(model, folder, &s);
     save_free(&s);
     return status;
@@ -694,7 +801,7 @@ iso_status iso_pretrained_save_adapter(iso_model *model, const char *folder, con
     iso_status status;
     ISO_NEED_AGREED(ctx, folder);
     ISO_TRY(iso_agree(ctx, save_prepare(model, folder, &s)));
-    ISO_TRY(iso_agree(ctx, chief ? iso_folder_make(folder) : ISO_OK));
+    ISO_TRY(iso_agree(ctx, chief ? begin_folder(folder) : ISO_OK));
     ISO_TRY(write_weights(model, &s));
     ISO_TRY(iso_agree(ctx, chief ? write_config(&s) : ISO_OK));
 done:

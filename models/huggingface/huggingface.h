@@ -83,14 +83,13 @@ ISO_API iso_status iso_pretrained_read_adapter(iso_context *ctx, const char *fol
  * a matrix is missing, or a tensor has another shape, or is in the file and not in the model; ISO_IO. Collective. */
 ISO_API iso_status iso_pretrained_load_adapter(iso_model *model, const char *folder);
 /* Writes the adapters of a model, and the other layers that are trained, as such a folder, which PEFT's
- * PeftModel.from_pretrained() opens. base: the
- * folder of the model without them, which the file names; NULL: none. ISO_INVALID: the model has none, or is another
- * network, a table or a layer with an adapter is trained, or ranks would differ because Hugging Face has some of the
- * kernels in one matrix; ISO_IO.
- * Collective. */
+ * PeftModel.from_pretrained() opens; a classifier in any case. base: the folder of the model without them, which
+ * all ranks read and the file names; NULL: none. ISO_INVALID: the model has no adapters, or is another network; a
+ * table or a layer with an adapter is trained; or ranks would differ because Hugging Face has some of the kernels in
+ * one matrix. ISO_IO. Collective. */
 ISO_API iso_status iso_pretrained_save_adapter(iso_model *model, const char *folder, const char *base);
 /* Checks whether they can be saved so: ISO_INVALID as above. Local. */
-ISO_API iso_status iso_pretrained_save_adapter_check(iso_model *model, const char *folder);
+ISO_API iso_status iso_pretrained_save_adapter_check(iso_model *model, const char *folder, const char *base);
 
 #ifdef __cplusplus
 }

@@ -362,17 +362,25 @@ static int sorted_axis(iso_keras_function *f, iso_tensor *x)
     return axis;
 }
 
-/* All elements: the largest first, or of the opposite numbers, of which the first of equals stays the first. */
+/* All elements of the last axis, ascending: from the back, so that the first of equals stays the first, and NaN comes
+ * last. *index, if not NULL: their places. */
+static iso_tensor *ascending(iso_tensor *x, iso_tensor **index)
+{
+    const int last = iso_tensor_shape(x)->rank - 1;
+    const int64_t n = iso_tensor_shape(x)->dim[last];
+    x = iso_top_k(iso_flip(x, last), (int)n, index);
+    if (index) /* counted from the back */
+        *index =
+            iso_cast(iso_flip(iso_affine(iso_cast(*index, ISO_F64), -1, (double)(n - 1)), last), ISO_I32);
+    return iso_flip(x, last);
+}
+
 static void sort(iso_keras_function *f)
 {
     iso_tensor *x = ordered_operand(f);
     const int axis = f->status == ISO_OK ? sorted_axis(f, x) : -1;
-    if (axis < 0)
-        return;
-    const int last = iso_tensor_shape(x)->rank - 1;
-    const int64_t n = iso_tensor_shape(x)->dim[axis];
-    x = iso_flip(iso_top_k(swap_with_last(x, axis), (int)n, NULL), last);
-    iso_keras_give(f, swap_with_last(x, axis));
+    if (axis >= 0)
+        iso_keras_give(f, swap_with_last(ascending(swap_with_last(x, axis), NULL), axis));
 }
 
 static void argsort(iso_keras_function *f)
@@ -381,8 +389,7 @@ static void argsort(iso_keras_function *f)
     const int axis = f->status == ISO_OK ? sorted_axis(f, x) : -1;
     if (axis < 0)
         return;
-    const int64_t n = iso_tensor_shape(x)->dim[axis];
-    iso_top_k(iso_negate(swap_with_last(x, axis)), (int)n, &index);
+    ascending(swap_with_last(x, axis), &index);
     iso_keras_give(f, swap_with_last(index, axis));
 }
 

@@ -229,8 +229,8 @@ typedef struct iso_lora_options {
     /* A regular expression, as in keys of layouts: layers with this path, or whose path ends with it after a '/',
      * have adapters. "query|value" are queries and values of all blocks. NULL: all layers that can. */
     const char *target;
-    /* Likewise: of all other variables, those of these layers are trained ("classifier"; "": none). NULL: all but the
-     * kernels that have adapters, as in Keras. */
+    /* Likewise: of all other variables, those of these layers are trained ("classifier"; "": none; "classifier|": if
+     * there is one). NULL: all but the kernels that have adapters, as in Keras. */
     const char *trained;
 } iso_lora_options;
 /* Low-rank adaptation (Hu et al. 2021, arXiv 2106.09685), Keras's enable_lora and PEFT's LoraConfig. Until
@@ -241,7 +241,7 @@ typedef struct iso_lora_options {
  * they are lora_embeddings_a [rows, rank] and lora_embeddings_b. As in Keras, those of an EinsumDense have all
  * dimensions of the kernel but the last in `a`, and the last in `b`. Regularisation of a kernel is that of a and b.
  * An error of the graph: numbers that are not as said, an expression that is none, a kernel with a constraint, a
- * target that no layer matches (at iso_lora_end). Nests: the innermost scope counts. */
+ * target, or `trained`, that no layer matches (at iso_lora_end). Nests: the innermost scope counts. */
 ISO_API void iso_lora_begin_with(iso_graph *graph, const iso_lora_options *options, size_t size);
 #define iso_lora_begin(graph, ...) iso_lora_begin_with(graph, ISO_OPTIONS(iso_lora_options, __VA_ARGS__))
 ISO_API void iso_lora_end(iso_graph *graph);

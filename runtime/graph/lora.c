@@ -17,8 +17,10 @@ struct iso_lora {
     const char *text;    /* the target's */
     iso_pattern *target; /* of layers' paths; NULL: all */
     iso_pattern
-        *trained;    /* of the paths of layers whose variables are trained; NULL: all, but for the kernels */
-    int adapted;     /* kernels that have adapters */
+        *trained; /* of the paths of layers whose variables are trained; NULL: all, but for the kernels */
+    int adapted;  /* kernels that have adapters */
+    int whole;    /* variables that `trained` has */
+    const char *trained_text;
     iso_text others; /* the paths of those that do not match, for a message */
     struct iso_lora *outer;
 };
@@ -83,6 +85,7 @@ void iso_lora_begin_with(iso_graph *graph, const iso_lora_options *given, size_t
     *lora = (iso_lora){.rank = options.rank,
                        .alpha = options.alpha != 0 ? options.alpha : (double)options.rank,
                        .text = options.target ? iso_graph_keep_text(graph, options.target) : NULL,
+                       .trained_text = options.trained ? iso_graph_keep_text(graph, options.trained) : NULL,
                        .outer = graph->lora};
     graph->lora = lora;
     if (!numbers_fit(graph, &options))
@@ -108,6 +111,17 @@ static void check_adapted(iso_graph *graph, const iso_lora *lora)
                               "EinsumDense, Embedding and attention can");
 }
 
+/* Nor would a layer that was meant. An expression with an empty alternative, "classifier|", may match nothing. */
+static void check_trained(iso_graph *graph, const iso_lora *lora)
+{
+    const char *text = lora->trained_text;
+    const size_t length = text ? strlen(text) : 0;
+    if (length > 0 && text[length - 1] != '|' && lora->whole == 0 && graph->status == ISO_OK)
+        iso_graph_fail(
+            graph, "LoRA: trained '%s' is the path of no layer with weights, nor the end of one after a '/'",
+            text);
+}
+
 void iso_lora_end(iso_graph *graph)
 {
     if (ISO_ANY_NULL(graph))
@@ -118,6 +132,7 @@ void iso_lora_end(iso_graph *graph)
         return;
     }
     check_adapted(graph, lora);
+    check_trained(graph, lora);
     graph->lora = lora->outer;
     lora_free(lora);
 }
@@ -147,7 +162,12 @@ static bool matches(iso_graph *graph, const iso_pattern *pattern, const char *pa
 
 bool iso_graph_lora_freezes(iso_graph *graph, const char *path)
 {
-    return graph->lora && graph->lora->trained && !matches(graph, graph->lora->trained, path);
+    iso_lora *lora = graph->lora;
+    if (!lora || !lora->trained)
+        return false;
+    const bool trained = matches(graph, lora->trained, path);
+    lora->whole += trained;
+    return !trained;
 }
 
 bool iso_graph_lora_of(iso_graph *graph, const char *path, int64_t *rank, double *scale)

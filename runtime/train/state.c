@@ -9,6 +9,7 @@
 #include "runtime/base/hash.h"
 #include "runtime/exec/value/value.h"
 #include "runtime/graph/layer.h"
+#include "runtime/graph/lora.h"
 #include "runtime/graph/optimizers/rule.h"
 #include "runtime/graph/schedules/rule.h"
 #include "runtime/session/tuning_choices.h"
@@ -76,6 +77,9 @@ iso_status iso_model_hash(const iso_model *model, bool functions, uint64_t *out)
         const iso_shape *shape = iso_variable_shape(variable);
         hash = iso_hash_text(hash, iso_variable_path(variable));
         hash = iso_hash_bytes(hash, shape->dim, (size_t)shape->rank * sizeof shape->dim[0]);
+        const iso_adapter *adapter = model->merged ? NULL : iso_variable_adapter(variable);
+        if (adapter)
+            hash = iso_hash_bytes(hash, &adapter->scale, sizeof adapter->scale);
     }
     *out = hash;
 done:

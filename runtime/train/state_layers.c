@@ -3,6 +3,7 @@
 
 #include "runtime/base/text.h"
 #include "runtime/graph/layer.h"
+#include "runtime/graph/lora.h"
 #include "runtime/train/keras/weight_paths.h"
 #include "runtime/train/state_impl.h"
 
@@ -58,6 +59,33 @@ static void add_layer(json_t *layers, const char *group, const iso_layer_record 
     json_object_set_new(layers, group, one);
 }
 
+/* The adapters of a model, as a layer: outputs depend on alpha, which no variable shows. One that has adapters of
+ * several ranks or alphas has a setting for each kernel. */
+static void add_adapters(json_t *layers, const iso_model *model)
+{
+    json_t *config = json_object(), *each = json_object();
+    for (int i = 0; !model->merged && i < iso_graph_variable_count(model->graph); i++) {
+        const iso_variable *variable = iso_graph_variable(model->graph, i);
+        const iso_adapter *adapter = iso_variable_adapter(variable);
+        if (!adapter)
+            continue;
+        json_t *one = json_pack("{s:I, s:o}", "rank", (json_int_t)adapter->rank, "alpha",
+                                iso_json_number(adapter->scale * (double)adapter->rank));
+        json_object_set(each, iso_variable_path(variable), one);
+        if (json_object_size(each) == 1)
+            json_object_update(config, one);
+        else if (!json_equal(config, one))
+            json_object_clear(config);
+        json_decref(one);
+    }
+    if (json_object_size(each) > 0)
+        json_object_set_new(layers, "/lora",
+                            json_pack("{s:s, s:s, s:O}", "class", "LoRA", "name", "--lora", "config",
+                                      json_object_size(config) > 0 ? config : each));
+    json_decref(config);
+    json_decref(each);
+}
+
 iso_status iso_state_layers(iso_model *model, json_t **layers)
 {
     iso_weight_paths paths = {0};
@@ -69,6 +97,7 @@ iso_status iso_state_layers(iso_model *model, json_t **layers)
         if (paths.layer[i] >= 0)
             add_layer(*layers, paths.groups[i].h5_path, iso_graph_layer(model->graph, paths.layer[i]));
     iso_weight_paths_free(&paths);
+    add_adapters(*layers, model);
     return ISO_OK;
 }
 

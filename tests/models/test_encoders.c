@@ -300,8 +300,8 @@ static void check_saved_adapter(const struct network *net, const char *trained)
     snprintf(out, sizeof out, "%s", in_folder(folder, net->name));
     step(j.model, data);
     check_ok(iso_predict(j.model, data, .outputs = {e.logits}, .verbose = ISO_ZERO));
-    check_ok(iso_pretrained_save_adapter_check(j.model, out));
-    check_ok(iso_pretrained_save_adapter(j.model, out, "base"));
+    check_ok(iso_pretrained_save_adapter_check(j.model, out, NULL));
+    check_ok(iso_pretrained_save_adapter(j.model, out, NULL));
     check_ok(iso_pretrained_read_adapter(ctx, out, &its));
     ck_assert_str_eq(its.trained, trained);
     iso_free(its.target);

@@ -363,18 +363,26 @@ static void check_config(const char *text, const char *message)
     iso_free(adapter.trained);
 }
 
+#define LORA "{\"peft_type\": \"LORA\", \"r\": 3"
 START_TEST(folders_that_do_not_fit)
 {
     copy_weights("adapter-llama", 0);
     check_config("{", "adapter_config.json");
+    check_config("[]", "it is no object");
+    check_config("{\"r\": 3}", "peft_type is null");
+    check_config(LORA ", \"init_lora_weights\": \"pissa\"}", "init_lora_weights is \"pissa\"");
+    check_config(LORA ", \"alora_invocation_tokens\": [5]}", "alora_invocation_tokens is [5]");
+    check_config(LORA ", \"use_rslora\": \"yes\"}", "use_rslora is \"yes\"");
+    check_config(LORA ", \"init_lora_weights\": \"gaussian\", \"target_parameters\": []}", NULL);
     check_config("{\"peft_type\": \"IA3\", \"r\": 3}", "peft_type is \"IA3\"");
-    check_config("{\"r\": 0}", "r is 0");
-    check_config("{\"r\": 3, \"lora_alpha\": -1}", "lora_alpha is -1");
-    check_config("{\"r\": 3, \"bias\": \"all\"}", "bias is \"all\"");
-    check_config("{\"r\": 3, \"use_dora\": true}", "use_dora is true");
-    check_config("{\"r\": 3, \"rank_pattern\": {\"q_proj\": 2}}", "rank_pattern");
-    check_config("{\"r\": 3, \"modules_to_save\": \"lm_head\"}", "modules_to_save is \"lm_head\"");
-    check_config("{\"r\": 3, \"lora_alpha\": 5}", NULL);
+    check_config("{\"peft_type\": \"LORA\", \"r\": 0}", "r is 0");
+    check_config("{\"peft_type\": \"LORA\", \"r\": 3, \"lora_alpha\": -1}", "lora_alpha is -1");
+    check_config("{\"peft_type\": \"LORA\", \"r\": 3, \"bias\": \"all\"}", "bias is \"all\"");
+    check_config("{\"peft_type\": \"LORA\", \"r\": 3, \"use_dora\": true}", "use_dora is true");
+    check_config("{\"peft_type\": \"LORA\", \"r\": 3, \"rank_pattern\": {\"q_proj\": 2}}", "rank_pattern");
+    check_config("{\"peft_type\": \"LORA\", \"r\": 3, \"modules_to_save\": \"lm_head\"}",
+                 "modules_to_save is \"lm_head\"");
+    check_config("{\"peft_type\": \"LORA\", \"r\": 3, \"lora_alpha\": 5}", NULL);
     const struct network *llama = &networks[0];
     job j = begin_job(llama, &pretrained_settings[0], stored("adapter-llama"), ISO_F32);
     copy_weights("adapter-gpt2", 0);
@@ -383,7 +391,7 @@ START_TEST(folders_that_do_not_fit)
     check_refused(iso_pretrained_load_adapter(j.model, folder), "adapter_model.safetensors");
     pretrained_end_job(&j);
     copy_weights("adapter-llama", 0);
-    check_config("{\"r\": 4}", NULL);
+    check_config("{\"peft_type\": \"LORA\", \"r\": 4}", NULL);
     iso_pretrained read;
     check_ok(iso_pretrained_read(ctx, stored("llama"), &read));
     const iso_lora_options other = {.rank = 4, .target = "query|value|attention_output|down"},
