@@ -175,7 +175,7 @@ $(BUILD)/install/libisogrid.a: $(LIBRARY_OBJECTS)
 	$(Q)ld -r -o $(@D)/isogrid.o $^ && objcopy --localize-hidden $(@D)/isogrid.o
 	$(Q)rm -f $@ && ar rcs $@ $(@D)/isogrid.o
 $(BUILD)/isogrid.1: launch/man_page $(BUILD)/isogrid
-	$(Q)launch/man_page $(BUILD)/isogrid > $@.new && mv $@.new $@
+	$(Q)launch/man_page $(BUILD)/isogrid > $@.$$$$ && mv $@.$$$$ $@
 # A page with links that hold below $(PREFIX)/share/doc/isogrid: $(call install-page,PAGE,the way up to share).
 # Links to what is not installed become plain text.
 INSTALLED_HEADERS = $(shell tests/public_headers)

@@ -152,7 +152,7 @@ static bool is_nothing(const json_t *value)
 /* Some ways to initialise change the weights of the model, also when PEFT reads the adapter. */
 static iso_status check_initialisation(const char *file, const json_t *config)
 {
-    static const char *const names[] = {"gaussian", "eva", "orthogonal"};
+    static const char *const names[] = {"gaussian", "eva"};
     const json_t *value = json_object_get(config, "init_lora_weights");
     if (!value || json_is_null(value) || json_is_boolean(value))
         return ISO_OK;
@@ -161,8 +161,7 @@ static iso_status check_initialisation(const char *file, const json_t *config)
             return ISO_OK;
     return iso_hf_refuse(
         file, "init_lora_weights", value,
-        "only those that leave the model's weights are supported: true, false, gaussian, eva and "
-        "orthogonal");
+        "only those that leave the model's weights are supported: true, false, gaussian, eva");
 }
 
 /* Other keys are those of variants of LoRA, which compute something else. */
@@ -739,7 +738,7 @@ static iso_status begin_folder(const char *folder)
     return status;
 }
 
-/* The architecture that the base names, if it has the network too: some differ in the names of their tensors alone. */
+/* The architecture that the base names, if it has the network: some differ in the names of their tensors alone. */
 static iso_status choose_of_base(saving *s)
 {
     char *path = iso_file_join(s->base, ISO_HF_CONFIG), *text = NULL;

@@ -1,5 +1,5 @@
-/* What tests/huggingface/make.py computes: its tokens, the digests of logits and the losses of single steps; and a mesh
- * with the layouts on which a test computes them again. */
+/* What tests/huggingface/make.py computes: its tokens, the digests of logits and the losses of single steps; and a
+ * mesh with the layouts on which a test computes them again. */
 #ifndef ISO_TESTS_SUPPORT_PRETRAINED_H
 #define ISO_TESTS_SUPPORT_PRETRAINED_H
 
