@@ -185,6 +185,17 @@ done:
     return status;
 }
 
+iso_status iso_hf_read_json(const char *path, size_t most, json_t **value)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    iso_status status = iso_hf_read_text(path, most, &text, &bytes);
+    if (status == ISO_OK)
+        status = iso_json_parse(path, text, bytes, value);
+    iso_free(text);
+    return status;
+}
+
 iso_status iso_hf_config_parse(const char *name, const char *text, size_t bytes, iso_pretrained *net)
 {
     json_t *root = NULL;

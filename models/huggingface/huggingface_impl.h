@@ -6,6 +6,7 @@
 #include "models/huggingface/weight_files.h"
 #include "runtime/base/json.h"
 #include "runtime/base/shards.h"
+#include "runtime/checkpoint/safetensors.h"
 
 #define ISO_HF_CONFIG "config.json"
 #define ISO_HF_WEIGHTS "model.safetensors"
@@ -90,6 +91,8 @@ iso_status iso_hf_architecture_of(iso_model *model, const char *use, const iso_h
 /* Whether another one has the same model. */
 bool iso_hf_architecture_fits(const iso_hf_architecture *other, const iso_hf_architecture *architecture,
                               const iso_builtin_settings *settings);
+/* The value in a file of JSON of at most `most` bytes; owned by the caller: json_decref. */
+iso_status iso_hf_read_json(const char *path, size_t most, json_t **value);
 /* The architecture that a config.json names by its model_type; NULL: none. */
 const iso_hf_architecture *iso_hf_architecture_find(const json_t *config);
 /* The row of a variable and the number of its block (0 if it is in none). NULL: there is none. */
@@ -174,11 +177,20 @@ iso_shape iso_hf_shape(const iso_hf_tensor *row, const iso_builtin_settings *set
 /* Reads the elements of iso_hf_part from their tensor, which has this shape. */
 iso_status iso_hf_read_shard(const iso_hf_tensor *row, const iso_builtin_settings *settings,
                              iso_saved_file *file, int tensor, const iso_state_shard *shard);
-/* Passes the elements of iso_hf_part to `write`, in parts that are contiguous in their tensor: `begin` counts its
- * elements. */
+/* The tensors of a file that is to be written. Initialised with {0}. */
+typedef struct iso_hf_list {
+    int count;
+    iso_saved_tensor *tensors; /* their names are the list's, and begin with '/' */
+} iso_hf_list;
+/* The number of the tensor with this name, without a '/'; -1: none. */
+int iso_hf_list_find(const iso_hf_list *list, const char *name);
+/* Adds a variable's tensor, which the row says, unless the list has it. */
+iso_status iso_hf_list_tensor(iso_hf_list *list, const iso_hf_tensor *row,
+                              const iso_builtin_settings *settings, const iso_variable *variable,
+                              const char *name);
+void iso_hf_list_free(iso_hf_list *list);
+/* Writes the elements of iso_hf_part to their tensor, in parts that are contiguous in it. */
 iso_status iso_hf_write_shard(const iso_hf_tensor *row, const iso_builtin_settings *settings,
-                              const iso_state_shard *shard,
-                              iso_status (*write)(void *user, int64_t begin, int64_t count, const void *data),
-                              void *user);
+                              const iso_state_shard *shard, iso_safetensors *file, int tensor);
 
 #endif

@@ -4,7 +4,9 @@
 
 #include "models/huggingface/huggingface_impl.h"
 #include "runtime/base/device.h"
+#include "runtime/base/list.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/text.h"
 
 enum { WINDOW = 4 << 20 /* bytes that are read or written at once, roughly */ };
 
@@ -292,10 +294,42 @@ iso_status iso_hf_read_shard(const iso_hf_tensor *row, const iso_builtin_setting
 
 /* ---- writing ---- */
 
+int iso_hf_list_find(const iso_hf_list *list, const char *name)
+{
+    for (int i = list->count - 1; i >= 0; i--)
+        if (strcmp(list->tensors[i].h5_path + 1, name) == 0)
+            return i;
+    return -1;
+}
+
+iso_status iso_hf_list_tensor(iso_hf_list *list, const iso_hf_tensor *row,
+                              const iso_builtin_settings *settings, const iso_variable *variable,
+                              const char *name)
+{
+    if (iso_hf_list_find(list, name) >= 0)
+        return ISO_OK;
+    iso_text path = {0};
+    iso_text_add(&path, "/%s", name);
+    iso_saved_tensor tensor = {.h5_path = path.data,
+                               .dtype = iso_variable_dtype(variable),
+                               .shape = iso_hf_shape(row, settings, iso_variable_shape(variable))};
+    if (!path.failed)
+        return iso_list_add(list->tensors, list->count, tensor, "tensors");
+    iso_text_free(&path);
+    return iso_no_memory("a name");
+}
+
+void iso_hf_list_free(iso_hf_list *list)
+{
+    for (int i = 0; i < list->count; i++)
+        iso_free((void *)(uintptr_t)list->tensors[i].h5_path);
+    iso_free(list->tensors);
+}
+
 /* Elements that are contiguous in the tensor, and not written yet. */
 typedef struct run {
-    iso_status (*write)(void *user, int64_t begin, int64_t count, const void *data);
-    void *user;
+    iso_safetensors *file;
+    int tensor;
     int64_t begin, count, most;
     size_t size;
     void *data;
@@ -303,7 +337,8 @@ typedef struct run {
 
 static iso_status flush(run *r)
 {
-    iso_status status = r->count ? r->write(r->user, r->begin, r->count, r->data) : ISO_OK;
+    iso_status status =
+        r->count ? iso_safetensors_write(r->file, r->tensor, r->begin, r->count, r->data) : ISO_OK;
     r->count = 0;
     return status;
 }
@@ -336,13 +371,11 @@ done:
 }
 
 iso_status iso_hf_write_shard(const iso_hf_tensor *row, const iso_builtin_settings *settings,
-                              const iso_state_shard *shard,
-                              iso_status (*write)(void *user, int64_t begin, int64_t count, const void *data),
-                              void *user)
+                              const iso_state_shard *shard, iso_safetensors *file, int tensor)
 {
     placement p = {0};
     iso_mapping mapping;
-    run r = {.write = write, .user = user, .size = iso_dtype_size(shard->dtype)};
+    run r = {.file = file, .tensor = tensor, .size = iso_dtype_size(shard->dtype)};
     iso_status status;
     if (shard->count == 0)
         return ISO_OK;

@@ -34,8 +34,7 @@ typedef struct saving {
     iso_storage_type stored; /* of the weights in the files */
     const char *path;
     bool alone; /* a file of weights alone */
-    int count;
-    iso_saved_tensor *tensors; /* their names are the list's */
+    iso_hf_list list;
     int file_count;
     int *first;             /* [file_count + 1] the first tensor of each file */
     iso_safetensors **file; /* [file_count] NULL: not begun */
@@ -44,39 +43,9 @@ typedef struct saving {
 
 /* ---- the list of tensors ---- */
 
-/* The number of a tensor with this name, which begins with '/'; -1: none. */
-static int find(const saving *s, const char *name)
-{
-    for (int i = s->count - 1; i >= 0; i--)
-        if (strcmp(s->tensors[i].h5_path, name) == 0)
-            return i;
-    return -1;
-}
-
-/* The tensor's name of a row after a '/'. */
-static const char *name_of(const iso_hf_tensor *row, int64_t block, int64_t expert,
-                           char text[ISO_HF_NAME + 1])
-{
-    text[0] = '/';
-    iso_hf_name(row, block, expert, text + 1);
-    return text;
-}
-
-static iso_status add_tensor(saving *s, const iso_hf_tensor *row, const iso_variable *variable,
-                             const char *name)
-{
-    if (find(s, name) >= 0)
-        return ISO_OK;
-    s->dtype = iso_variable_dtype(variable);
-    iso_saved_tensor tensor = {.h5_path = iso_strdup(name),
-                               .dtype = s->dtype,
-                               .shape = iso_hf_shape(row, &s->settings, iso_variable_shape(variable))};
-    return tensor.h5_path ? iso_list_add(s->tensors, s->count, tensor, "tensors") : iso_no_memory("a name");
-}
-
 static iso_status add_variable(saving *s, const iso_variable *variable)
 {
-    char name[ISO_HF_NAME + 1];
+    char name[ISO_HF_NAME];
     int64_t block;
     iso_status status = ISO_OK;
     const char *path = iso_variable_path(variable);
@@ -84,8 +53,9 @@ static iso_status add_variable(saving *s, const iso_variable *variable)
     if (!row)
         return iso_error(ISO_INVALID, "a %s of Hugging Face has no '%s'", s->architecture->type, path);
     const int64_t count = iso_hf_tensor_count(row, iso_variable_shape(variable));
+    s->dtype = iso_variable_dtype(variable);
     for (int64_t i = 0; i < count && status == ISO_OK; i++)
-        status = add_tensor(s, row, variable, name_of(row, block, i, name));
+        status = iso_hf_list_tensor(&s->list, row, &s->settings, variable, iso_hf_name(row, block, i, name));
     return status;
 }
 
@@ -110,9 +80,7 @@ static iso_status save_prepare(iso_model *model, const char *path, saving *s)
 
 static void save_free(saving *s)
 {
-    for (int i = 0; i < s->count; i++)
-        iso_free((void *)(uintptr_t)s->tensors[i].h5_path);
-    iso_free(s->tensors);
+    iso_hf_list_free(&s->list);
     iso_free(s->first);
     iso_free(s->file);
     iso_text_free(&s->old);
@@ -134,7 +102,7 @@ iso_status iso_pretrained_save_check(iso_model *model, const char *path)
 
 static uint64_t bytes_of(const saving *s, int tensor)
 {
-    const iso_box whole = iso_box_whole(&s->tensors[tensor].shape);
+    const iso_box whole = iso_box_whole(&s->list.tensors[tensor].shape);
     return (uint64_t)iso_box_count(&whole) * iso_storage_type_size(s->stored);
 }
 
@@ -142,17 +110,17 @@ static uint64_t bytes_of(const saving *s, int tensor)
 static iso_status split(saving *s, uint64_t most)
 {
     uint64_t bytes = 0;
-    s->first = iso_new(((size_t)s->count + 1) * sizeof *s->first);
+    s->first = iso_new(((size_t)s->list.count + 1) * sizeof *s->first);
     if (!s->first)
         return iso_no_memory("the files of '%s'", s->path);
-    for (int i = 0; i < s->count; i++) {
+    for (int i = 0; i < s->list.count; i++) {
         if (i == 0 || (!s->alone && bytes + bytes_of(s, i) > most)) {
             s->first[s->file_count++] = i;
             bytes = 0;
         }
         bytes += bytes_of(s, i);
     }
-    s->first[s->file_count] = s->count;
+    s->first[s->file_count] = s->list.count;
     s->file = iso_new((size_t)s->file_count * sizeof(iso_safetensors *));
     if (!s->file)
         return iso_no_memory("the files of '%s'", s->path);
@@ -177,30 +145,18 @@ static iso_status create_file(iso_context *ctx, saving *s, int file)
     char *path = s->alone ? iso_strdup(s->path) : iso_file_join(s->path, name_of_file(s, file, name));
     iso_status status = iso_agree(ctx, path ? ISO_OK : iso_no_memory("the name of '%s'", s->path));
     if (status == ISO_OK)
-        status = iso_safetensors_create(ctx, path, s->tensors + first, s->first[file + 1] - first, s->stored,
-                                        &s->file[file]);
+        status = iso_safetensors_create(ctx, path, s->list.tensors + first, s->first[file + 1] - first,
+                                        s->stored, &s->file[file]);
     iso_free(path);
     return status;
 }
 
 /* ---- weights ---- */
 
-/* What write_range needs for the shard that is being written. */
-typedef struct target {
-    iso_safetensors *file;
-    int tensor;
-} target;
-
-static iso_status write_range(void *user, int64_t begin, int64_t count, const void *data)
-{
-    const target *t = user;
-    return iso_safetensors_write(t->file, t->tensor, begin, count, data);
-}
-
 static iso_status write_part(void *user, const iso_state_shard *shard)
 {
     const saving *s = user;
-    char name[ISO_HF_NAME + 1];
+    char name[ISO_HF_NAME];
     int64_t block;
     iso_status status = ISO_OK;
     if (!shard->writer)
@@ -214,11 +170,10 @@ static iso_status write_part(void *user, const iso_state_shard *shard)
         int file = 0;
         if (part.count == 0)
             continue;
-        const int tensor = find(s, name_of(row, block, i, name));
+        const int tensor = iso_hf_list_find(&s->list, iso_hf_name(row, block, i, name));
         while (tensor >= s->first[file + 1])
             file++;
-        target to = {s->file[file], tensor - s->first[file]};
-        status = iso_hf_write_shard(row, &s->settings, &part, write_range, &to);
+        status = iso_hf_write_shard(row, &s->settings, &part, s->file[file], tensor - s->first[file]);
     }
     return status;
 }
@@ -261,19 +216,15 @@ static iso_status save_weights(iso_model *model, saving *s)
 /* The object of the source's config.json; a new one if there is no source. */
 static iso_status begin_config(const char *source, json_t **config)
 {
-    char *path = source ? iso_file_join(source, ISO_HF_CONFIG) : NULL, *text = NULL;
-    size_t bytes = 0;
+    char *path = source ? iso_file_join(source, ISO_HF_CONFIG) : NULL;
     iso_status status = source && !path ? iso_no_memory("the name of '%s'", source) : ISO_OK;
     *config = NULL;
     if (path)
-        status = iso_hf_read_text(path, MOST_SMALL, &text, &bytes);
-    if (text)
-        status = iso_json_parse(path, text, bytes, config);
+        status = iso_hf_read_json(path, MOST_SMALL, config);
     if (status == ISO_OK && !json_is_object(*config)) {
         json_decref(*config); /* else transformers takes special tokens of its own */
         *config = json_pack("{s:n, s:n}", "bos_token_id", "eos_token_id");
     }
-    iso_free(text);
     iso_free(path);
     return status;
 }
@@ -317,7 +268,7 @@ static iso_status write_index(const saving *s)
     json_t *map = json_object();
     for (int f = 0; f < s->file_count; f++)
         for (int i = s->first[f]; i < s->first[f + 1]; i++) {
-            json_object_set_new(map, s->tensors[i].h5_path + 1, json_string(name_of_file(s, f, name)));
+            json_object_set_new(map, s->list.tensors[i].h5_path + 1, json_string(name_of_file(s, f, name)));
             elements += bytes_of(s, i) / iso_storage_type_size(s->stored);
         }
     const uint64_t bytes = elements * iso_storage_type_size(s->stored);
