@@ -267,6 +267,13 @@ static void print_own_facts(iso_context *ctx, const iso_plan_facts *facts, int64
            (long long)rows, rows == 1 ? "" : "s", iso_text_scaled(facts->flops, "FLOP", a, sizeof a),
            iso_text_scaled(facts->exchanged_bytes, "B", b, sizeof b), facts->instructions, facts->exchanges,
            facts->exchanges == 1 ? "" : "s");
+    if (rows < facts->batch_parts)
+        iso_warn("a batch of %lld row%s is divided into %d parts, %lld of which %s: use a larger "
+                 "--batch-size or a smaller --mesh",
+                 (long long)rows, rows == 1 ? "" : "s", facts->batch_parts,
+                 (long long)(facts->batch_parts - rows),
+                 facts->batch_parts - rows == 1 ? "is empty, and its slot only waits"
+                                                : "are empty, and their slots only wait");
     if (facts->accumulation_bytes < facts->exchanged_bytes)
         printf("a step that only accumulates gradients: %s exchanged\n",
                iso_text_scaled(facts->accumulation_bytes, "B", a, sizeof a));

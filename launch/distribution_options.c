@@ -1,6 +1,10 @@
 /* Mesh, layouts and distribution from options. */
+#include <inttypes.h>
+#include <stdio.h>
+
 #include "collectives/control/control.h"
 #include "launch/train_impl.h"
+#include "runtime/backend/backend.h"
 #include "runtime/spmd/distribution_json.h"
 
 static iso_status set_keys(const iso_train_options *options, iso_layout_map *map)
@@ -56,11 +60,34 @@ iso_status iso_distribution_setup_lay_out(iso_context *ctx, const iso_train_opti
     return status == ISO_OK ? iso_distribution_set_zero(setup->distribution, (int)options->zero) : status;
 }
 
+/* The largest number of slots that divides the threads, and of which none has more than 9/8 of the rows that equal
+ * parts would have: slots with fewer rows, or none, wait. Where slots are fewer than threads, each has several. */
+static int64_t slots_for(int64_t rows, int64_t threads)
+{
+    int64_t slots = threads;
+    while (slots > 1 && (threads % slots != 0 || 8 * slots * ((rows + slots - 1) / slots) > 9 * rows))
+        slots--;
+    return slots;
+}
+
+/* The mesh of a run without --mesh: "data=*", but in a single process on CPUs with slots that suit the batch. */
+static void write_default_mesh(iso_context *ctx, int64_t rows, char *text, size_t size)
+{
+    bool computed = iso_ranks(ctx) > 1 || iso_slots_stated() || iso_option(ctx, "devices", NULL) ||
+                    iso_context_backend(ctx)->devices;
+    if (computed)
+        snprintf(text, size, "data=*");
+    else
+        snprintf(text, size, "data=%" PRId64, slots_for(rows, iso_threads(ctx)));
+}
+
 iso_status iso_distribution_setup_make(iso_context *ctx, const iso_train_options *options,
                                        iso_distribution_setup *setup)
 {
+    char spec[32];
+    write_default_mesh(ctx, options->batch_size, spec, sizeof spec);
     const char *chosen = setup->choice ? choice_text(setup, "mesh") : options->mesh;
-    iso_status status = iso_mesh_create(ctx, chosen ? chosen : "data=*", &setup->mesh);
+    iso_status status = iso_mesh_create(ctx, chosen ? chosen : spec, &setup->mesh);
     return status == ISO_OK ? iso_distribution_setup_lay_out(ctx, options, setup) : status;
 }
 

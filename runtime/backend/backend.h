@@ -157,7 +157,8 @@ typedef struct iso_backend {
     /* Libraries of products and convolutions, with versions ("cuBLASLt 13.1.0, cuDNN 9.19.0"), after `limit`.
      * They must be the same on all ranks, since others give other bits. NULL: they differ in no job. */
     const char *(*libraries)(void);
-    /* The model of the devices that this process sees. NULL: they are the processors. */
+    /* The number of devices that this process sees, and their model. NULL: they are the processors. */
+    int (*devices)(void);
     const char *(*model)(void);
     const char *(*kernels)(void); /* the name of the level in use, for checkpoints: "AVX-512" */
     /* The device in whose memory the kernels of slot number `turn` of its host work: the slots take the devices

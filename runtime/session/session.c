@@ -406,6 +406,21 @@ int iso_threads(const iso_context *ctx)
     return ctx ? ctx->n_threads : 1;
 }
 
+static bool on_gpus(const iso_context *ctx)
+{
+    return ctx && ctx->backend && ctx->backend->devices;
+}
+
+int iso_local_devices(const iso_context *ctx)
+{
+    return on_gpus(ctx) ? ctx->backend->devices() : iso_threads(ctx);
+}
+
+const char *iso_local_device_kind(const iso_context *ctx)
+{
+    return on_gpus(ctx) ? "GPUs" : "threads";
+}
+
 int iso_verbose(const iso_context *ctx)
 {
     return ctx ? ctx->verbose : 1;

@@ -83,6 +83,10 @@ ISO_API bool iso_is_host_leader(const iso_context *ctx);
 /* The cores that this rank may use; cores are shared with the other ranks of its host. At least 1. --threads
  * or ISOGRID_THREADS overrides. */
 ISO_API int iso_threads(const iso_context *ctx);
+/* The devices of this rank: the GPUs that it sees if the backend uses GPUs, otherwise its threads. In a single
+ * process an axis "*" of a mesh has a slot for each. Their kind is "threads" or "GPUs": constant. */
+ISO_API int iso_local_devices(const iso_context *ctx);
+ISO_API const char *iso_local_device_kind(const iso_context *ctx);
 /* The verbosity of iso_fit, iso_evaluate and iso_predict if their option .verbose is not set: --verbose, otherwise
  * 1, and 0 in a context of iso_init_on. */
 ISO_API int iso_verbose(const iso_context *ctx);

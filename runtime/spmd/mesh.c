@@ -83,7 +83,7 @@ static iso_status parse(iso_mesh *mesh, const char *spec)
 }
 
 /* The number that an axis "*" is computed from: slots of a list (0: no list), else those that ISOGRID_SLOTS
- * states, else ranks, else threads. */
+ * states, else ranks, else devices of the process. */
 static int64_t available_to(const iso_mesh *mesh, int listed, const char **unit)
 {
     int ranks = iso_ranks(mesh->ctx), stated = iso_slots_stated();
@@ -91,8 +91,8 @@ static int64_t available_to(const iso_mesh *mesh, int listed, const char **unit)
         *unit = "slots of ISOGRID_SLOTS";
         return stated;
     }
-    *unit = listed > 0 ? "slots in the list" : ranks > 1 ? "ranks" : "threads";
-    return listed > 0 ? listed : ranks > 1 ? ranks : iso_threads(mesh->ctx);
+    *unit = listed > 0 ? "slots in the list" : ranks > 1 ? "ranks" : iso_local_device_kind(mesh->ctx);
+    return listed > 0 ? listed : ranks > 1 ? ranks : iso_local_devices(mesh->ctx);
 }
 
 /* Computes the size of an axis "*", and counts the slots. listed: slots in a list of ranks; 0: no list. */

@@ -18,8 +18,8 @@ typedef struct iso_layout_map iso_layout_map;
 typedef struct iso_distribution iso_distribution;
 
 /* Creates a mesh from text, "data=2,model=4": named axes, row-major. The size of one axis may be "*": it
- * is then computed so that every rank (in a single process: every thread) hosts one slot, or so that the mesh
- * has as many slots as the variable ISOGRID_SLOTS states. spec NULL: the
+ * is then computed so that every rank hosts one slot (in a single process: one for each device,
+ * iso_local_devices), or so that the mesh has as many slots as the variable ISOGRID_SLOTS states. spec NULL: the
  * default mesh, which is that of the option --mesh, or "data=*". Ranks host contiguous blocks of slots.
  * The option --devices (iso_devices_parse) lists the rank of each slot instead; it applies to every mesh
  * that this function creates, and "*" is then computed from the number of slots in the list. The placement

@@ -131,6 +131,7 @@ const iso_backend *iso_cuda_backend(void)
                                         .level = level,
                                         .limit = limit,
                                         .libraries = libraries,
+                                        .devices = iso_cuda_visible,
                                         .model = model,
                                         .kernels = model,
                                         .device = iso_cuda_device,

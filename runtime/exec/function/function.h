@@ -107,6 +107,7 @@ ISO_API iso_status iso_function_prepare(iso_function *function, int64_t rows);
 /* Figures of a plan for `rows` rows, in all or per slot (the largest). */
 typedef struct iso_plan_facts {
     int slots;
+    int batch_parts;         /* parts into which the mesh divides the rows of a batch; 1: each slot has all */
     int domains;             /* memory domains that have slots, of all hosts: on GPUs one for each GPU */
     int64_t parameters;      /* elements of all trainable variables, global */
     int64_t variables_bytes; /* of the copies of variables on this host */

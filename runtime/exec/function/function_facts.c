@@ -77,6 +77,21 @@ static int64_t state_bytes(const iso_function *function)
     return bytes;
 }
 
+/* The parts of the rows of the first input that has rows. */
+static int count_batch_parts(const iso_function *function, const iso_plan *plan)
+{
+    const iso_program *program = plan->program;
+    int i = 0, parts = 1;
+    while (i < program->n_inputs && (program->input_value[i] < 0 || !iso_input_has_batch(program->inputs[i])))
+        i++;
+    if (i == program->n_inputs)
+        return 1;
+    const iso_sharding *rows = &program->values[program->input_value[i]].layout.dim[0];
+    for (int a = 0; a < rows->count; a++)
+        parts *= function->runtime->mesh->size[rows->axis[a]];
+    return parts;
+}
+
 iso_status iso_function_facts(iso_function *function, int64_t rows, iso_plan_facts *facts)
 {
     ISO_DEFAULT_MODES();
@@ -105,6 +120,7 @@ iso_status iso_function_facts(iso_function *function, int64_t rows, iso_plan_fac
         here += iso_host_of_rank(runtime->ctx, runtime->mesh->rank_of_slot[s]) == host;
     *facts = (iso_plan_facts){
         .slots = runtime->mesh->n_slots,
+        .batch_parts = count_batch_parts(function, executable->plan),
         .domains = runtime->domains.count,
         .parameters = count_parameters(function->graph),
         .variables_bytes = (int64_t)variables,
