@@ -215,6 +215,7 @@ static void print_banner(iso_context *ctx, const iso_distribution_setup *setup)
                    : "messages between hosts: MPI gets addresses of the GPUs' memory (--cuda-aware)\n");
     iso_text_free(&slots);
     print_choice(setup->choice);
+    fflush(stdout); /* as below: what follows may take long, or end the program */
 }
 
 iso_status iso_banner_print(iso_context *ctx, const iso_train_options *options,
@@ -251,6 +252,7 @@ void iso_banner_print_data(iso_context *ctx, const iso_train_options *options, c
         print_rows(sources->validation);
     }
     printf("\n");
+    fflush(stdout);
 }
 
 /* On the chief. */
@@ -282,6 +284,7 @@ static void print_own_facts(iso_context *ctx, const iso_plan_facts *facts, int64
                facts->domains, facts->domains == 1 ? "" : "s");
     if (facts->gpu_exchange)
         printf("GPUs of this host exchange by %s\n", facts->gpu_exchange);
+    fflush(stdout);
 }
 
 static iso_status print_facts(iso_context *ctx, iso_model *model, int64_t rows)

@@ -8,6 +8,10 @@
 #include "models/huggingface/huggingface.h"
 #include "runtime/base/memory.h"
 
+/* Tokens of a row of a language model that has positions for more: a batch of rows of all 131072 positions of LLaMA 3
+ * needs terabytes. It is the default of block_size in transformers' run_clm.py. */
+enum { USUAL_CONTEXT = 1024 };
+
 /* What is not the folder's: all else is in its config.json. */
 typedef struct changes {
     int64_t context;
@@ -58,6 +62,14 @@ static size_t find_folder(const char *model)
     return length;
 }
 
+/* 0: all positions. */
+static int64_t usual_context(const iso_named_model *named)
+{
+    const iso_setting *longest = iso_setting_of(named->builtin->settings, "context");
+    bool language = named->builtin->tokens && !named->builtin->labels;
+    return language && iso_setting_get(longest, &named->settings) > USUAL_CONTEXT ? USUAL_CONTEXT : 0;
+}
+
 /* Reads "context=256,dropout=0", what stands behind the folder's name. */
 static iso_status read_changes(const iso_train_options *options, const char *text, iso_named_model *named)
 {
@@ -77,7 +89,7 @@ static iso_status read_changes(const iso_train_options *options, const char *tex
                                (iso_count_range){ISO_BUILTIN_LEAST, ISO_BUILTIN_MOST}, 0, &read);
     if (status != ISO_OK)
         return status;
-    named->context = read.context;
+    named->context = read.context ? read.context : usual_context(named);
     for (const iso_setting *row = rows; row->name; row++)
         if (!is_of_rows(row))
             iso_setting_set(iso_setting_of(named->builtin->settings, row->name), &named->settings,

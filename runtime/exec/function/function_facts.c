@@ -186,29 +186,41 @@ iso_status iso_function_print(iso_function *function, int64_t rows, char **text)
 }
 
 /* "'training' of a batch of 64 rows needs 74.5 MB on a GPU of 2 slots (weights 1.08 MB, ...), and 730 kB of the
- * host's memory" */
+ * host's memory"; "'training' of a batch of 64 rows needs 74.5 MB on a host of 2 slots (weights 1.08 MB, ...)" */
 static void state_memory(const iso_function *function, const iso_plan *plan, const iso_plan_report *report,
                          iso_text *text)
 {
-    const iso_report_memory *m = &report->gpu;
+    bool gpu = report->n_gpu_slots > 0;
+    int slots = gpu ? report->n_gpu_slots : report->n_host_slots;
+    const iso_report_memory *m = gpu ? &report->gpu : &report->host;
     const struct {
-        const char *before;
+        const char *name;
         int64_t bytes;
-    } uses[] = {{"(weights ", m->weights},      {", gradients ", m->gradients},
-                {", optimizer ", m->optimizer}, {", activations ", m->activations},
-                {", workspaces ", m->buffers},  {"), and ", report->host.total}};
+    } uses[] = {{"weights", m->weights},
+                {"gradients", m->gradients},
+                {"optimizer", m->optimizer},
+                {"activations", m->activations},
+                {gpu ? "workspaces" : "buffers", m->buffers}};
     char bytes[32];
     iso_text_scaled((double)m->total, "B", bytes, sizeof bytes);
-    iso_text_add(text, "'%s' of a batch of %" PRId64 " row%s needs %s on a GPU of %d slot%s ", function->name,
-                 plan->rows, plan->rows == 1 ? "" : "s", bytes, report->n_gpu_slots,
-                 report->n_gpu_slots == 1 ? "" : "s");
+    iso_text_add(text, "'%s' of a batch of %" PRId64 " row%s needs %s on a %s of %d slot%s", function->name,
+                 plan->rows, plan->rows == 1 ? "" : "s", bytes, gpu ? "GPU" : "host", slots,
+                 slots == 1 ? "" : "s");
     for (size_t i = 0; i < sizeof uses / sizeof uses[0]; i++)
-        iso_text_add(text, "%s%s", uses[i].before,
+        iso_text_add(text, "%s%s %s", i ? ", " : " (", uses[i].name,
                      iso_text_scaled((double)uses[i].bytes, "B", bytes, sizeof bytes));
-    iso_text_add(text, " of the host's memory");
+    iso_text_add(text, ")");
+    if (gpu)
+        iso_text_add(text, ", and %s of the host's memory",
+                     iso_text_scaled((double)report->host.total, "B", bytes, sizeof bytes));
 }
 
-/* ", besides 272 kB of the optimizer of 'training'": what another function holds on a GPU of this plan. All functions
+static int64_t held_by_optimizer(const iso_plan_report *report)
+{
+    return report->n_gpu_slots > 0 ? report->gpu.optimizer : report->host.optimizer;
+}
+
+/* ", besides 272 kB of the optimizer of 'training'": what another function holds on a GPU, or a host, of this plan. All functions
  * share the weights, and memory for activations and workspaces. */
 static void state_held(const iso_function *function, const iso_function *other, iso_text *text)
 {
@@ -218,9 +230,10 @@ static void state_held(const iso_function *function, const iso_function *other, 
     if (other == function || other->buckets.count == 0)
         return;
     if (iso_plan_create(other->program, &other->buckets, &other->runtime->site, 1, &plan) == ISO_OK &&
-        iso_plan_report_create(plan, &report) == ISO_OK && report->gpu.optimizer > 0)
+        iso_plan_report_create(plan, &report) == ISO_OK && held_by_optimizer(report) > 0)
         iso_text_add(text, ", besides %s of the optimizer of '%s'",
-                     iso_text_scaled((double)report->gpu.optimizer, "B", bytes, sizeof bytes), other->name);
+                     iso_text_scaled((double)held_by_optimizer(report), "B", bytes, sizeof bytes),
+                     other->name);
     iso_plan_report_destroy(report);
     iso_plan_destroy(plan);
 }
@@ -230,7 +243,7 @@ iso_status iso_function_explain_memory(const iso_function *function, const iso_p
     const iso_runtime *runtime = function->runtime;
     iso_plan_report *report = NULL;
     iso_plan *smallest = NULL;
-    if (status != ISO_NO_MEMORY || !runtime->device->gather)
+    if (status != ISO_NO_MEMORY)
         return status;
     iso_text needs = {0}, message = {0};
     iso_text_add(&message, "%s", iso_error_message()); /* which what follows may replace */

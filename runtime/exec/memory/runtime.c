@@ -507,6 +507,7 @@ iso_status iso_runtime_reserve(iso_runtime *runtime, size_t arena, size_t shared
     iso_status status = ISO_OK;
     shared = shared > runtime->shared_bytes ? shared : runtime->shared_bytes;
     ISO_TRY(iso_agree(runtime->ctx, iso_runtime_finish(runtime)));
+    ISO_TRY(iso_runtime_check_memory(runtime, arena, shared, scratch));
     runtime->generation++; /* after an error too: some of the memory may have moved */
     ISO_TRY(iso_fabric_reserve(runtime->fabric, shared, runtime->domain_bytes));
     runtime->shared_bytes = shared;
