@@ -6,6 +6,7 @@
 
 #include "runtime/base/memory.h"
 #include "runtime/base/random.h"
+#include "runtime/base/random_arrays.h"
 #include "runtime/exec/memory/runtime_impl.h"
 #include "runtime/graph/initializers.h"
 #include "runtime/session/session.h"
@@ -28,43 +29,35 @@ static void fans(const iso_shape *shape, double *in, double *out)
     *out = field * (double)shape->dim[shape->rank - 1];
 }
 
-/* A standard normal number by Box and Muller (1958). */
-static double initialize_normal(uint64_t key, uint64_t index, uint64_t stream)
-{
-    iso_philox draw = iso_philox_draw(key, index, stream);
-    double u = iso_uniform_f64(draw.word[0], draw.word[1]), v = iso_uniform_f64(draw.word[2], draw.word[3]);
-    return sqrt(-2 * log(u)) * cos(2 * 3.14159265358979323846 * v);
-}
-
-double iso_normal(uint64_t key, uint64_t index)
-{
-    return initialize_normal(key, index, 1);
-}
-
 /* Drawn again, from the next stream, until it is within two standard deviations. */
-static double truncated(uint64_t key, uint64_t index)
+static double truncated(double x, uint64_t key, uint64_t index)
 {
-    for (uint64_t stream = 1;; stream++) {
-        double x = initialize_normal(key, index, stream);
-        if (fabs(x) < 2)
-            return x;
-    }
+    for (uint64_t stream = 2; fabs(x) >= 2; stream++)
+        iso_random_fill_normal(key, index, stream, 1, &x);
+    return x;
 }
 
-static double initialize_draw(const iso_draw *from, uint64_t key, uint64_t index)
+/* values[i] = element first + i. */
+static void initialize_draw(const iso_draw *from, uint64_t key, uint64_t first, int count, double *values)
 {
-    iso_philox words;
-    switch (from->kind) {
-    case ISO_DRAW_UNIFORM:
-        words = iso_philox_draw(key, index, 0);
-        return from->a + (from->b - from->a) * (1 - iso_uniform_f64(words.word[0], words.word[1]));
-    case ISO_DRAW_NORMAL:
-        return from->a + from->b * initialize_normal(key, index, 1);
-    case ISO_DRAW_TRUNCATED:
-        return from->a + from->b * truncated(key, index);
-    default:
-        return from->a;
-    }
+    if (from->kind == ISO_DRAW_UNIFORM)
+        iso_random_fill_uniform(key, first, 0, count, values);
+    else if (from->kind == ISO_DRAW_NORMAL || from->kind == ISO_DRAW_TRUNCATED)
+        iso_random_fill_normal(key, first, 1, count, values);
+    for (int i = 0; i < count; i++)
+        switch (from->kind) {
+        case ISO_DRAW_UNIFORM:
+            values[i] = from->a + (from->b - from->a) * (1 - values[i]);
+            break;
+        case ISO_DRAW_NORMAL:
+            values[i] = from->a + from->b * values[i];
+            break;
+        case ISO_DRAW_TRUNCATED:
+            values[i] = from->a + from->b * truncated(values[i], key, first + (uint64_t)i);
+            break;
+        default:
+            values[i] = from->a;
+        }
 }
 
 /* Fills a box from the matrix [all dimensions but the last, last]. */
@@ -115,26 +108,35 @@ static source source_of(const iso_variable *variable, uint64_t seed)
     return from;
 }
 
-static double element_at(const iso_variable *variable, const source *from, int64_t index)
+/* values[i] = element first + i of the variable. */
+static void make_elements(const iso_variable *variable, const source *from, int64_t first, int count,
+                          double *values)
 {
-    const iso_shape *shape = &variable->shape;
-    if (index >= variable->ones_begin && index < variable->ones_end)
-        return 1;
-    return from->type->element ? from->type->element(&from->init, shape, index)
-                               : initialize_draw(&from->draw, from->key, (uint64_t)index);
+    if (from->type->element)
+        for (int i = 0; i < count; i++)
+            values[i] = from->type->element(&from->init, &variable->shape, first + i);
+    else
+        initialize_draw(&from->draw, from->key, (uint64_t)first, count, values);
+    for (int i = 0; i < count; i++)
+        if (first + i >= variable->ones_begin && first + i < variable->ones_end)
+            values[i] = 1;
 }
 
-/* Fills elements begin to begin + count - 1 of a box, a row of the last dimension at a time. data: [box] */
+enum { AT_ONCE = 256 }; /* elements */
+
+/* Fills elements begin to begin + count - 1 of a box, within a row of the last dimension at a time. data: [box] */
 static void fill_elements(const iso_variable *variable, const source *from, const iso_box *box, int64_t begin,
                           int64_t count, void *data)
 {
     int64_t row = box->rank > 0 ? box->extent[box->rank - 1] : 1;
+    double values[AT_ONCE];
     for (int64_t i = begin, end; i < begin + count; i = end) {
         end = i + row - i % row;
         end = end < begin + count ? end : begin + count;
-        int64_t shift = iso_box_global_index(box, &variable->shape, i) - i;
+        end = end < i + AT_ONCE ? end : i + AT_ONCE;
+        make_elements(variable, from, iso_box_global_index(box, &variable->shape, i), (int)(end - i), values);
         for (int64_t k = i; k < end; k++)
-            iso_element_set(data, variable->dtype, k, element_at(variable, from, k + shift));
+            iso_element_set(data, variable->dtype, k, values[k - i]);
     }
 }
 

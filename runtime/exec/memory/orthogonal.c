@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "runtime/base/random_arrays.h"
 #include "runtime/exec/memory/runtime_impl.h"
 
 static double product(int64_t n, const double *a, const double *b)
@@ -48,8 +49,8 @@ iso_status iso_orthogonal(uint64_t key, int64_t rows, int64_t columns, double **
         free(v);
         return iso_no_memory("an orthogonal matrix of %lld x %lld", (long long)rows, (long long)columns);
     }
-    for (int64_t i = 0; i < vectors * n; i++)
-        v[i] = iso_normal(key, (uint64_t)i);
+    for (int64_t k = 0; k < vectors; k++)
+        iso_random_fill_normal(key, (uint64_t)(k * n), 1, n, v + k * n);
     for (int64_t k = 0; k < vectors; k++)
         orthonormalize(n, v, k, v + k * n);
     if (transposed != v) {

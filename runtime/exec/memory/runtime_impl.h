@@ -273,7 +273,5 @@ iso_status iso_runtime_initialize(const iso_runtime *runtime, int first);
 /* orthogonal.c: q [rows, columns]: its rows or its columns, whichever are fewer, are orthonormal. A random
  * rotation that depends on key, rows and columns alone. */
 iso_status iso_orthogonal(uint64_t key, int64_t rows, int64_t columns, double **q);
-/* Standard normal number `index` of a key. */
-double iso_normal(uint64_t key, uint64_t index);
 
 #endif
