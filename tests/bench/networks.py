@@ -13,6 +13,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 
 import compare
@@ -41,6 +42,7 @@ ROWS = {
     "gpt": ("gpt", "float32", 1.4, 0, 0.75),
     "gpt-384": ("gpt-384", "float32", 1.4, 0, 0.75),
     "gpt-124m": ("gpt-124m", "float32", 1.6, 0, 0.75),
+    "gpt-124m-1k": ("gpt-124m-1k", "float32", 1.2, 0, 0.75),
     "llama": ("llama", "float32", 1.2, 0, 0.75),
     "llama-bf16": ("llama", "mixed_bfloat16", 1.2, 0, 0.60),
     "gpt-4k": ("gpt-4k", "float32", 1.2, 0, 0.75),
@@ -233,8 +235,9 @@ def describe(prefix, isa):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--networks", default=",".join([*ROWS, *JOBS]), help="rows, with commas: " + ",".join([*ROWS, *JOBS]))
+    names = textwrap.fill("rows: " + ", ".join([*ROWS, *JOBS]), 79, subsequent_indent="  ", break_on_hyphens=False)
+    parser = argparse.ArgumentParser(description=__doc__, epilog=names, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--networks", default=",".join([*ROWS, *JOBS]), help="rows, with commas; default: all that are listed below")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=3, help="the first is not counted")
     parser.add_argument("--limit", type=float, default=300, help="seconds that a run may take")

@@ -41,6 +41,7 @@ NETWORKS = {
     "gpt": Network("transformer", 16, 10, layers=4, width=256, tokens=128, vocabulary=256),
     "gpt-384": Network("gpt", 12, 6, layers=6, width=384, heads=6, tokens=256, vocabulary=65),
     "gpt-124m": Network("gpt", 4, 5, layers=12, width=768, heads=12, tokens=64, vocabulary=50257),
+    "gpt-124m-1k": Network("gpt", 1, 2, layers=12, width=768, heads=12, tokens=1024, vocabulary=50257),
     "llama": Network("llama", 8, 6, layers=6, width=512, heads=8, kv_heads=2, hidden=1408, tokens=256, vocabulary=4096),
     "gpt-4k": Network("gpt", 2, 2, layers=4, width=512, heads=8, tokens=4096, vocabulary=256),
     "moe": Network("llama", 8, 6, layers=4, width=384, heads=6, kv_heads=2, hidden=768, experts=8, tokens=256, vocabulary=4096),
