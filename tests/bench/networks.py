@@ -235,8 +235,8 @@ def describe(prefix, isa):
 
 
 def main():
-    names = textwrap.fill("rows: " + ", ".join([*ROWS, *JOBS]), 79, subsequent_indent="  ", break_on_hyphens=False)
-    parser = argparse.ArgumentParser(description=__doc__, epilog=names, formatter_class=argparse.RawDescriptionHelpFormatter)
+    listed = textwrap.fill("rows: " + ", ".join([*ROWS, *JOBS]), 79, subsequent_indent="  ", break_on_hyphens=False)
+    parser = argparse.ArgumentParser(description=__doc__, epilog=listed, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--networks", default=",".join([*ROWS, *JOBS]), help="rows, with commas; default: all that are listed below")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=3, help="the first is not counted")
