@@ -299,7 +299,13 @@ static iso_status fuse_residual(fusion *f, int number)
     return ISO_OK;
 }
 
-/* The sum of a normalisation's dx and another gradient of x takes the normalisation's place. */
+static bool has_residual(const iso_program_step *norm)
+{
+    return ((const iso_layer_norm_attrs *)norm->op->attrs)->residual;
+}
+
+/* The sum of a normalisation's dx and another gradient of x takes the normalisation's place. Where x is normalised
+ * several times, such a sum may be an addend of another one. */
 static iso_status fuse_slopes(fusion *f, int number)
 {
     iso_program *program = f->program;
@@ -307,7 +313,7 @@ static iso_status fuse_slopes(fusion *f, int number)
     for (int k = 0; k < 2 && is_plain_sum(f, number); k++) {
         int slope = add->input[k], made = program->values[slope].step;
         if (made < 0 || f->dead[made] || !is(&program->steps[made], &iso_op_layer_norm_grad) ||
-            f->uses[slope] != 1)
+            has_residual(&program->steps[made]) || f->uses[slope] != 1)
             continue;
         iso_program_step norm = program->steps[made];
         iso_status status = take_residual(f, &norm, add->input[1 - k]);

@@ -227,6 +227,30 @@ START_TEST(normalisations_add_residuals)
 }
 END_TEST
 
+/* x + f(norm(x)) + g(norm(x)): dx is a sum of three, and each gradient of a normalisation adds one other addend. */
+START_TEST(a_gradient_adds_one_residual)
+{
+    fixture f;
+    begin(&f);
+    f.image = iso_input(f.graph, "x", ISO_F32, ISO_SHAPE(6));
+    iso_tensor *x = iso_dense(f.image, 4, .no_bias = true);
+    iso_tensor *y = iso_add(x, iso_dense(iso_layer_norm(x), 4, .no_bias = true));
+    y = iso_add(y, iso_dense(iso_layer_norm(x), 4, .no_bias = true));
+    make_program(&f, iso_mean(iso_dense(y, 2, .no_bias = true)), NULL, true);
+    for (int i = 0; i < f.program->n_steps; i++) {
+        const iso_op *op = f.program->steps[i].op;
+        if (!op || strcmp(op->type->name, "layer_norm_grad") != 0)
+            continue;
+        const iso_layer_norm_attrs *attrs = op->attrs;
+        ck_assert_int_eq(op->n_inputs, 3 + attrs->residual);
+    }
+    ck_assert_int_eq(count_steps(&f, "layer_norm_grad"), 2);
+    ck_assert_int_eq(count_residual(&f, "layer_norm_grad"), 2);
+    check_order(&f);
+    end(&f);
+}
+END_TEST
+
 /* The sum is read before it is normalised. */
 START_TEST(sums_that_are_read_before_stay)
 {
@@ -469,6 +493,7 @@ int main(void)
     tcase_add_test(tests, others_stay);
     tcase_add_test(tests, rows_are_added_to_gradients_of_tables);
     tcase_add_test(tests, normalisations_add_residuals);
+    tcase_add_test(tests, a_gradient_adds_one_residual);
     tcase_add_test(tests, sums_that_are_read_before_stay);
     tcase_add_test(tests, kernels_round_whole_sums);
     tcase_add_loop_test(tests, other_sums_are_rounded_later, 0, 2);
