@@ -177,9 +177,11 @@ static const iso_builtin_model models[] = {
      .batch = 250,
      .outputs = 10},
     {.name = "gpt",
-     .description = "GPT-2, on bytes or tokens: "
-                    "gpt:layers=12,heads=12,width=768,context=1024,hidden=3072,epsilon=1e-5,dropout=0,"
-                    "gelu_tanh=0,recompute=0; AdamW",
+     .description =
+         "GPT-2, on bytes or tokens: "
+         "gpt:layers=12,heads=12,width=768,context=1024,hidden=3072,epsilon=1e-5,dropout=0,"
+         "gelu_tanh=0,rotary=0,wavelength=10000,parallel=0,untied=0,kv_heads=12,window=0,recompute=0; "
+         "AdamW",
      .build = gpt,
      .tokens = true,
      .settings = iso_gpt_settings,

@@ -53,7 +53,7 @@ static bool find_part(const saving *s, const char *path, iso_adapter_tensor *m)
     } else {
         m->row.part = row->part;
         m->row.parts = row->parts;
-        m->row.heads = false;
+        m->row.order = ISO_HF_EQUAL;
     }
     return true;
 }

@@ -19,11 +19,12 @@ static const char *const free_settings[] = {
 static const struct {
     const char *setting, *key;
 } keys[] = {
-    {"kv_heads", "num_key_value_heads"}, {"head_dim", "head_dim"},      {"wavelength", "rope_theta"},
-    {"rope_factor", "rope_scaling"},     {"rope_low", "rope_scaling"},  {"rope_high", "rope_scaling"},
-    {"rope_context", "rope_scaling"},    {"rope_yarn", "rope_scaling"}, {"rope_linear", "rope_scaling"},
-    {"rope_attention", "rope_scaling"},  {"window", "sliding_window"},  {"full_layers", "layer_types"},
-    {"full_every", "layer_types"},       {"qkv_bias", "attention_bias"}};
+    {"kv_heads", "num_key_value_heads"}, {"head_dim", "head_dim"},       {"wavelength", "rope_theta"},
+    {"rope_factor", "rope_scaling"},     {"rope_low", "rope_scaling"},   {"rope_high", "rope_scaling"},
+    {"rope_context", "rope_scaling"},    {"rope_yarn", "rope_scaling"},  {"rope_linear", "rope_scaling"},
+    {"rope_attention", "rope_scaling"},  {"window", "sliding_window"},   {"full_layers", "layer_types"},
+    {"full_every", "layer_types"},       {"qkv_bias", "attention_bias"}, {"rotary", "rotary_pct"},
+    {"untied", "tie_word_embeddings"}};
 
 static bool may_differ(const iso_setting *setting)
 {
@@ -64,6 +65,14 @@ static void simplify_llama(iso_llama_options *o)
         o->attention_scale = 1 / sqrt((double)o->head_dim);
 }
 
+static void simplify_gpt(iso_gpt_options *o)
+{
+    if (o->kv_heads == 0)
+        o->kv_heads = o->heads;
+    if (o->rotary == 0)
+        o->wavelength = 0;
+}
+
 static void simplify(const iso_builtin_model *model, iso_builtin_settings *settings)
 {
     enum { WIDER = 4 };
@@ -75,6 +84,8 @@ static void simplify(const iso_builtin_model *model, iso_builtin_settings *setti
                         WIDER * iso_setting_get(iso_setting_of(model->settings, "width"), settings));
     if (strcmp(model->name, "llama") == 0)
         simplify_llama(&settings->llama);
+    else if (strcmp(model->name, "gpt") == 0)
+        simplify_gpt(&settings->gpt);
 }
 
 static const char *text_of(const iso_setting *setting, double value, char text[NUMBER])

@@ -65,6 +65,50 @@ iso_status iso_hf_positive(const char *file, const json_t *config, const char *k
     return iso_hf_refuse(file, key, json_object_get(config, key), "it must be a positive number");
 }
 
+iso_status iso_hf_read_flag(const char *file, const json_t *config, const char *key, bool fallback,
+                            bool *flag)
+{
+    const json_t *value = json_object_get(config, key);
+    if (value && !json_is_boolean(value))
+        return iso_hf_refuse(file, key, value, "it must be true or false");
+    *flag = value ? json_is_true(value) : fallback;
+    return ISO_OK;
+}
+
+iso_status iso_hf_read_gelu(const char *file, const json_t *config, const char *key, const char *fallback,
+                            bool *tanh)
+{
+    static const char *const by_tanh[] = {"gelu_new", "gelu_pytorch_tanh", "gelu_fast"};
+    const json_t *value = json_object_get(config, key);
+    const char *name = value ? json_string_value(value) : fallback;
+    *tanh = false;
+    for (size_t i = 0; name && i < sizeof by_tanh / sizeof *by_tanh; i++)
+        *tanh = *tanh || strcmp(name, by_tanh[i]) == 0;
+    return name && (*tanh || strcmp(name, "gelu") == 0)
+               ? ISO_OK
+               : iso_hf_refuse(file, key, value, "gelu and gelu_new are supported");
+}
+
+iso_status iso_hf_check_rates(const char *file, const json_t *config, const char *const *keys,
+                              double fallback)
+{
+    double first = 0, rate = 0;
+    for (int i = 0; keys[i]; i++) {
+        if (!iso_hf_number(config, keys[i], fallback, &rate) || (i > 0 && rate != first)) {
+            iso_text equal = {0};
+            for (int k = 0; keys[k]; k++)
+                iso_text_add(&equal, "%s%s", k == 0 ? "" : keys[k + 1] ? ", " : " and ", keys[k]);
+            iso_text_add(&equal, " must be equal");
+            iso_status status =
+                iso_hf_refuse(file, keys[i], json_object_get(config, keys[i]), iso_text_get(&equal));
+            iso_text_free(&equal);
+            return status;
+        }
+        first = rate;
+    }
+    return ISO_OK;
+}
+
 /* ---- reading ---- */
 
 static bool is_fixed(const json_t *value, const char *fixed)

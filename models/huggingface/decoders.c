@@ -59,16 +59,6 @@ void iso_hf_write_llama(const iso_builtin_settings *settings, json_t *config)
     iso_hf_write_rotary(o, config);
 }
 
-iso_status iso_hf_read_flag(const char *file, const json_t *config, const char *key, bool fallback,
-                            bool *flag)
-{
-    const json_t *value = json_object_get(config, key);
-    if (value && !json_is_boolean(value))
-        return iso_hf_refuse(file, key, value, "it must be true or false");
-    *flag = value ? json_is_true(value) : fallback;
-    return ISO_OK;
-}
-
 iso_status iso_hf_read_used_window(const char *file, const json_t *config, int64_t *window)
 {
     bool use = false;
@@ -252,13 +242,15 @@ static bool qwen3_has(const iso_builtin_settings *settings)
 static const iso_hf_tensor phi3_tensors[] = {
     MATRIX("token_embedding/embeddings", "model.embed_tokens.weight", 1),
     VECTOR("block_#/attention_norm/scale", "model.layers.#.input_layernorm.weight"),
-    SLICE("block_#/attention/query/kernel", "model.layers.#.self_attn.qkv_proj.weight", 0, 3, true),
-    SLICE("block_#/attention/key/kernel", "model.layers.#.self_attn.qkv_proj.weight", 1, 3, true),
-    SLICE("block_#/attention/value/kernel", "model.layers.#.self_attn.qkv_proj.weight", 2, 3, true),
+    SLICE("block_#/attention/query/kernel", "model.layers.#.self_attn.qkv_proj.weight", 0, 3,
+          ISO_HF_BY_HEADS),
+    SLICE("block_#/attention/key/kernel", "model.layers.#.self_attn.qkv_proj.weight", 1, 3, ISO_HF_BY_HEADS),
+    SLICE("block_#/attention/value/kernel", "model.layers.#.self_attn.qkv_proj.weight", 2, 3,
+          ISO_HF_BY_HEADS),
     TRANSPOSED("block_#/attention/attention_output/kernel", "model.layers.#.self_attn.o_proj.weight", 2),
     VECTOR("block_#/norm/scale", "model.layers.#.post_attention_layernorm.weight"),
-    SLICE("block_#/gate/kernel", "model.layers.#.mlp.gate_up_proj.weight", 0, 2, false),
-    SLICE("block_#/up/kernel", "model.layers.#.mlp.gate_up_proj.weight", 1, 2, false),
+    SLICE("block_#/gate/kernel", "model.layers.#.mlp.gate_up_proj.weight", 0, 2, ISO_HF_EQUAL),
+    SLICE("block_#/up/kernel", "model.layers.#.mlp.gate_up_proj.weight", 1, 2, ISO_HF_EQUAL),
     TRANSPOSED("block_#/down/kernel", "model.layers.#.mlp.down_proj.weight", 1),
     VECTOR("norm/scale", "model.norm.weight"),
     TRANSPOSED("logits/kernel", "lm_head.weight", 1),

@@ -66,9 +66,6 @@ void iso_hf_write_llama(const iso_builtin_settings *settings, json_t *config);
 /* The window of a file that has use_sliding_window; 0: none. */
 iso_status iso_hf_read_used_window(const char *file, const json_t *config, int64_t *window);
 void iso_hf_write_used_window(const iso_llama_options *o, json_t *config);
-/* A key that is true or false, or missing. */
-iso_status iso_hf_read_flag(const char *file, const json_t *config, const char *key, bool fallback,
-                            bool *flag);
 
 /* Whether normalisations, activation, windows, scales and caps of a model are LLaMA's. */
 bool iso_hf_is_like_llama(const iso_llama_options *o);

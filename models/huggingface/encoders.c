@@ -91,16 +91,6 @@ static iso_status check_heads(const char *file, const json_t *config, const char
                                               "it must divide the features of the model");
 }
 
-static iso_status read_activation(const char *file, const json_t *config, const char *key, bool *tanh)
-{
-    const json_t *value = json_object_get(config, key);
-    const char *name = value ? json_string_value(value) : "gelu";
-    *tanh = name && (strcmp(name, "gelu_new") == 0 || strcmp(name, "gelu_pytorch_tanh") == 0);
-    if (name && (*tanh || strcmp(name, "gelu") == 0))
-        return ISO_OK;
-    return iso_hf_refuse(file, key, value, "gelu and gelu_new are supported");
-}
-
 static void write_activation(bool tanh, const char *key, json_t *config)
 {
     json_object_set_new(config, key, json_string(tanh ? "gelu_new" : "gelu"));
@@ -112,7 +102,7 @@ static iso_status read_all(const char *file, const json_t *config, const char *h
 {
     iso_status status;
     ISO_TRY(check_heads(file, config, heads, o->width, o->heads));
-    ISO_TRY(read_activation(file, config, activation, &o->gelu_tanh));
+    ISO_TRY(iso_hf_read_gelu(file, config, activation, "gelu", &o->gelu_tanh));
     ISO_TRY(read_pad(file, config, pad, o));
 done:
     return status;
@@ -301,7 +291,7 @@ static iso_status vit_read(const char *file, const json_t *config, iso_builtin_s
     iso_vit_options *o = &settings->vit;
     iso_status status;
     ISO_TRY(check_heads(file, config, "num_attention_heads", o->width, o->heads));
-    ISO_TRY(read_activation(file, config, "hidden_act", &o->gelu_tanh));
+    ISO_TRY(iso_hf_read_gelu(file, config, "hidden_act", "gelu", &o->gelu_tanh));
     if (o->image % o->patch != 0)
         status = iso_hf_refuse(file, "patch_size", json_object_get(config, "patch_size"),
                                "it must divide image_size");

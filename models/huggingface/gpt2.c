@@ -45,45 +45,32 @@ static const iso_hf_key gpt_keys[] = {SETTING("n_layer", COUNT, "layers", 12, fa
                                       FIXED("tie_word_embeddings", "true"),
                                       {0}};
 
-static const struct {
-    const char *name;
-    bool tanh;
-} gpt_activations[] = {{"gelu_new", true}, {"gelu_pytorch_tanh", true}, {"gelu_fast", true}, {"gelu", false}};
-
-/* The three rates may differ in the file. */
-static iso_status gpt_read_dropout(const char *file, const json_t *config)
-{
-    static const char *const keys[] = {"resid_pdrop", "embd_pdrop", "attn_pdrop"};
-    double rates[3];
-    for (int i = 0; i < 3; i++)
-        if (!iso_hf_number(config, keys[i], 0.1, &rates[i]) || rates[i] != rates[0])
-            return iso_hf_refuse(file, keys[i], json_object_get(config, keys[i]),
-                                 "embd_pdrop, resid_pdrop and attn_pdrop must be equal");
-    return ISO_OK;
-}
-
 static iso_status gpt_read(const char *file, const json_t *config, iso_builtin_settings *settings)
 {
-    const iso_gpt_options *o = &settings->gpt;
+    static const char *const rates[] = {"embd_pdrop", "resid_pdrop", "attn_pdrop", NULL};
+    iso_gpt_options *o = &settings->gpt;
+    iso_status status;
     if (o->width % o->heads != 0)
         return iso_hf_refuse(file, "n_head", json_object_get(config, "n_head"), "it must divide n_embd");
     if (o->epsilon < 0)
         return iso_hf_refuse(file, "layer_norm_epsilon", json_object_get(config, "layer_norm_epsilon"),
                              "it must not be negative");
-    const json_t *value = json_object_get(config, "activation_function");
-    const char *name = value ? json_string_value(value) : "gelu_new";
-    for (size_t i = 0; name && i < sizeof gpt_activations / sizeof *gpt_activations; i++)
-        if (strcmp(name, gpt_activations[i].name) == 0) {
-            settings->gpt.gelu_tanh = gpt_activations[i].tanh;
-            return gpt_read_dropout(file, config);
-        }
-    return iso_hf_refuse(file, "activation_function", value, "gelu_new and gelu are supported");
+    ISO_TRY(iso_hf_read_gelu(file, config, "activation_function", "gelu_new", &o->gelu_tanh));
+    ISO_TRY(iso_hf_check_rates(file, config, rates, 0.1));
+done:
+    return status;
 }
 
 static void gpt_write(const iso_builtin_settings *settings, json_t *config)
 {
     json_object_set_new(config, "activation_function",
                         json_string(settings->gpt.gelu_tanh ? "gelu_new" : "gelu"));
+}
+
+static bool gpt_has(const iso_builtin_settings *settings)
+{
+    const iso_gpt_options *o = &settings->gpt;
+    return o->rotary == 0 && !o->parallel && !o->untied && o->kv_heads == o->heads && o->window == 0;
 }
 
 const iso_hf_architecture iso_hf_gpt2 = {.type = "gpt2",
@@ -96,4 +83,6 @@ const iso_hf_architecture iso_hf_gpt2 = {.type = "gpt2",
                                          .table = "transformer.wte.weight",
                                          .keys = gpt_keys,
                                          .read = gpt_read,
-                                         .write = gpt_write};
+                                         .write = gpt_write,
+                                         .has = gpt_has,
+                                         .lacks = "this combination of the settings of gpt"};

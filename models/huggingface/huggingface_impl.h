@@ -22,6 +22,13 @@ typedef enum iso_hf_form {
     ISO_HF_PATCHES,     /* of a matrix [width, channels patch patch]: [width, channels, patch, patch] */
 } iso_hf_form;
 
+/* How several variables are in one of their matrices, of outputs. */
+typedef enum iso_hf_order {
+    ISO_HF_EQUAL,    /* side by side, and all of one length */
+    ISO_HF_BY_HEADS, /* side by side, and as long as queries, keys and values of llama */
+    ISO_HF_IN_HEADS, /* each head has its part of each, side by side */
+} iso_hf_order;
+
 /* Where a variable is in their files. '#' stands for the number of a block. Their tensor is a vector, or a matrix
  * whose rows are the first `inputs` dimensions of ours and whose columns are the others (transposed: the other way
  * round). With experts, the first dimension of ours counts experts, of which each has a tensor: '@' stands for its
@@ -30,9 +37,9 @@ typedef struct iso_hf_tensor {
     const char *ours, *theirs;
     int inputs; /* 0: a vector */
     bool transposed;
-    int part, parts; /* ours is this one of parts of their outputs, side by side; parts 0: the whole */
-    bool heads;      /* the parts are as long as queries, keys and values of llama; otherwise all are equal */
-    bool optional;   /* of a classifier: if the files lack it, ours stays as it was drawn */
+    int part, parts; /* ours is this one of parts of their outputs; parts 0: the whole */
+    iso_hf_order order;
+    bool optional; /* of a classifier: if the files lack it, ours stays as it was drawn */
     iso_hf_form form;
     bool experts;
     int input_part, input_parts; /* ours is this one of parts of their inputs; input_parts 0: the whole */
@@ -70,14 +77,14 @@ typedef struct iso_hf_architecture {
     const char *lacks; /* for messages: what it has not; NULL: it has all */
 } iso_hf_architecture;
 
-/* Those of gpt2.c, decoders.c, mixtures.c and gemma.c, in the order of iso_hf_architectures. */
-extern const iso_hf_architecture iso_hf_gpt2, iso_hf_llama, iso_hf_mistral, iso_hf_qwen2, iso_hf_qwen3,
-    iso_hf_phi3, iso_hf_mixtral, iso_hf_qwen3_moe, iso_hf_gemma, iso_hf_gemma2, iso_hf_gemma3, iso_hf_olmo2,
-    iso_hf_granite, iso_hf_olmoe, iso_hf_qwen2_moe;
+/* Those of gpt2.c, gpt_neox.c, decoders.c, mixtures.c and gemma.c, in the order of iso_hf_architectures. */
+extern const iso_hf_architecture iso_hf_gpt2, iso_hf_gpt_neox, iso_hf_llama, iso_hf_mistral, iso_hf_qwen2,
+    iso_hf_qwen3, iso_hf_phi3, iso_hf_mixtral, iso_hf_qwen3_moe, iso_hf_gemma, iso_hf_gemma2, iso_hf_gemma3,
+    iso_hf_olmo2, iso_hf_granite, iso_hf_olmoe, iso_hf_qwen2_moe;
 #define ISO_HF_DECODERS                                                                                      \
-    &iso_hf_gpt2, &iso_hf_llama, &iso_hf_mistral, &iso_hf_qwen2, &iso_hf_qwen3, &iso_hf_phi3,                \
-        &iso_hf_mixtral, &iso_hf_qwen3_moe, &iso_hf_gemma, &iso_hf_gemma2, &iso_hf_gemma3, &iso_hf_olmo2,    \
-        &iso_hf_granite, &iso_hf_olmoe, &iso_hf_qwen2_moe
+    &iso_hf_gpt2, &iso_hf_gpt_neox, &iso_hf_llama, &iso_hf_mistral, &iso_hf_qwen2, &iso_hf_qwen3,            \
+        &iso_hf_phi3, &iso_hf_mixtral, &iso_hf_qwen3_moe, &iso_hf_gemma, &iso_hf_gemma2, &iso_hf_gemma3,     \
+        &iso_hf_olmo2, &iso_hf_granite, &iso_hf_olmoe, &iso_hf_qwen2_moe
 /* Those of encoders.c, likewise. */
 extern const iso_hf_architecture iso_hf_bert, iso_hf_roberta, iso_hf_xlm_roberta, iso_hf_distilbert,
     iso_hf_vit;
@@ -130,6 +137,16 @@ void iso_hf_write_labels(int64_t count, json_t *config);
  * that is missing has the fallback. */
 bool iso_hf_number(const json_t *config, const char *key, double fallback, double *number);
 
+/* A key that is true or false, or missing. ISO_INVALID: iso_hf_refuse. */
+iso_status iso_hf_read_flag(const char *file, const json_t *config, const char *key, bool fallback,
+                            bool *flag);
+/* The activation of a perceptron, whether gelu is computed by tanh. A key that is missing has the fallback.
+ * ISO_INVALID: it is another one. */
+iso_status iso_hf_read_gelu(const char *file, const json_t *config, const char *key, const char *fallback,
+                            bool *tanh);
+/* A rate of dropout that several keys must have, the last of them NULL. A key that is missing has the fallback. */
+iso_status iso_hf_check_rates(const char *file, const json_t *config, const char *const *keys,
+                              double fallback);
 /* A count from 1 to ISO_BUILTIN_MOST, and a number above 0. A key that is missing has the fallback.
  * ISO_INVALID: iso_hf_refuse. */
 iso_status iso_hf_count(const char *file, const json_t *config, const char *key, int64_t fallback,

@@ -37,6 +37,12 @@ static int64_t index_of(const side *s, int64_t k)
     return index;
 }
 
+/* The outputs of a variable among `total` of their tensor: from `begin` on, in runs of `run`, which begin `stride`
+ * apart. */
+typedef struct slice {
+    int64_t begin, total, run, stride;
+} slice;
+
 /* The elements of the variable are [outer, inner], row-major; the tensor's rows are one of them, its columns the
  * other. */
 typedef struct placement {
@@ -45,9 +51,9 @@ typedef struct placement {
     side rows, columns;
     int64_t first_row, row_count; /* of the box, that the shard has elements of */
     int64_t first_column, column_count;
-    int64_t *at;        /* [column_count] the columns in the tensor */
-    int64_t before_row; /* the variable's first row in the tensor */
-    int64_t width;      /* of the tensor */
+    int64_t *at;     /* [column_count] the columns in the tensor */
+    slice row_slice; /* where the variable's rows are among the tensor's */
+    int64_t width;   /* of the tensor */
     /* What is read of a row of the tensor. */
     int64_t begin, span;
     iso_shape theirs;
@@ -62,25 +68,31 @@ static int64_t product(const iso_shape *shape, int first, int end)
     return count;
 }
 
-/* Where the `inner` outputs of ours are among those of their tensor. */
-typedef struct slice {
-    int64_t begin, total;
-} slice;
-
-static slice slice_of(const iso_hf_tensor *row, const iso_builtin_settings *settings, int64_t inner)
+/* ours: of one expert. Where its outputs, the dimensions from row->inputs on, are among those of their tensor. */
+static slice slice_of(const iso_hf_tensor *row, const iso_builtin_settings *settings, const iso_shape *ours)
 {
     const iso_llama_options *o = &settings->llama;
     const int64_t heads[] = {o->heads, o->kv_heads, o->kv_heads};
+    const int64_t inner = product(ours, row->inputs, ours->rank), features = ours->dim[ours->rank - 1];
+    const bool by_heads = row->order == ISO_HF_BY_HEADS;
     int64_t before = 0, all = 0;
     if (row->parts == 0)
-        return (slice){0, inner};
+        return (slice){0, inner, inner, inner};
+    if (row->order == ISO_HF_IN_HEADS)
+        return (slice){row->part * features, row->parts * inner, features, row->parts * features};
     for (int i = 0; i < row->parts; i++) {
-        const int64_t part = row->heads ? heads[i] : 1;
+        const int64_t part = by_heads ? heads[i] : 1;
         before += i < row->part ? part : 0;
         all += part;
     }
-    const int64_t unit = row->heads ? inner / heads[row->part] : inner;
-    return (slice){unit * before, unit * all};
+    const int64_t unit = by_heads ? inner / heads[row->part] : inner;
+    return (slice){unit * before, unit * all, inner, inner};
+}
+
+/* The place in their tensor of number k of ours. */
+static int64_t index_in(const slice *s, int64_t k)
+{
+    return s->begin + k / s->run * s->stride + k % s->run;
 }
 
 int64_t iso_hf_tensor_count(const iso_hf_tensor *row, const iso_shape *ours)
@@ -126,7 +138,7 @@ static iso_shape matrix_of(const iso_hf_tensor *row, const iso_builtin_settings 
                            const iso_shape *ours)
 {
     const int64_t outer = product(ours, 0, row->inputs) * (row->input_parts ? row->input_parts : 1),
-                  inner = slice_of(row, settings, product(ours, row->inputs, ours->rank)).total;
+                  inner = slice_of(row, settings, ours).total;
     if (row->inputs == 0)
         return ISO_SHAPE(inner);
     return row->transposed ? ISO_SHAPE(inner, outer) : ISO_SHAPE(outer, inner);
@@ -157,18 +169,24 @@ static void find_outer(const iso_state_shard *shard, int64_t inner, int64_t *fir
     *count = (shard->begin + shard->count - 1) / inner - *first + 1;
 }
 
+static slice inputs_of(const iso_hf_tensor *row, const iso_shape *ours)
+{
+    const int64_t count = product(ours, 0, row->inputs);
+    return (slice){row->input_part * count, count, count, count};
+}
+
 static iso_status find_placement(const iso_hf_tensor *row, const iso_builtin_settings *settings,
                                  const iso_state_shard *shard, placement *p)
 {
     const iso_shape theirs = matrix_of(row, settings, &shard->shape);
-    const slice outputs = slice_of(row, settings, product(&shard->shape, row->inputs, shard->shape.rank));
-    const int64_t before = row->input_part * product(&shard->shape, 0, row->inputs); /* among the inputs */
+    const slice outputs = slice_of(row, settings, &shard->shape), inputs = inputs_of(row, &shard->shape);
+    const slice columns = row->transposed ? inputs : outputs;
     const side outer = side_of(shard, 0, row->inputs), inner = side_of(shard, row->inputs, shard->shape.rank);
     *p = (placement){.shard = shard,
                      .transposed = row->transposed,
                      .rows = row->transposed ? inner : outer,
                      .columns = row->transposed ? outer : inner,
-                     .before_row = row->transposed ? outputs.begin : before,
+                     .row_slice = row->transposed ? outputs : inputs,
                      .width = theirs.dim[theirs.rank - 1],
                      .theirs = shape_of_one(row, settings, &shard->shape),
                      .form = row->form};
@@ -180,7 +198,7 @@ static iso_status find_placement(const iso_hf_tensor *row, const iso_builtin_set
     if (!p->at)
         return iso_no_memory("the places of %lld columns", (long long)p->column_count);
     for (int64_t k = 0; k < p->column_count; k++)
-        p->at[k] = (row->transposed ? before : outputs.begin) + index_of(&p->columns, p->first_column + k);
+        p->at[k] = index_in(&columns, index_of(&p->columns, p->first_column + k));
     p->begin =
         p->form == ISO_HF_PATCHES ? 0 : p->at[0]; /* a part of its columns is no box of four dimensions */
     p->span = p->form == ISO_HF_PATCHES ? p->width : p->at[p->column_count - 1] - p->at[0] + 1;
@@ -190,7 +208,7 @@ static iso_status find_placement(const iso_hf_tensor *row, const iso_builtin_set
 /* The row in the tensor of a row of the box. */
 static int64_t row_at(const placement *p, int64_t row)
 {
-    return p->before_row + index_of(&p->rows, p->first_row + row);
+    return index_in(&p->row_slice, index_of(&p->rows, p->first_row + row));
 }
 
 /* The number in the shard of the element in a row and a column of the box; it may be outside of it. */

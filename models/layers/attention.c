@@ -64,6 +64,12 @@ static bool is_factor(double number)
     return number > 0 && !isinf(number);
 }
 
+/* The features of a head that rotary positions turn. */
+static int64_t rotary_features(const attention *a)
+{
+    return a->options->rope_features ? a->options->rope_features : a->key_dim;
+}
+
 static bool rotary_fits(const attention *a)
 {
     double wavelength = a->options->rope_max_wavelength, scaling = scaling_factor(a);
@@ -77,10 +83,15 @@ static bool rotary_fits(const attention *a)
         return iso_layer_fail(a->layer, "rope_attention_factor is %g, it must be positive",
                               attention_factor(a)),
                false;
-    else if (a->key_dim % 2 != 0)
-        iso_layer_fail(a->layer, "%s is %lld, it must be even with rope_max_wavelength", a->kind->key_dim,
-                       (long long)a->key_dim);
-    return numbers && a->key_dim % 2 == 0;
+    else if (rotary_features(a) < 0 || rotary_features(a) > a->key_dim)
+        return iso_layer_fail(a->layer, "rope_features is %lld, it must be from 0, for all, to %s, %lld",
+                              (long long)rotary_features(a), a->kind->key_dim, (long long)a->key_dim),
+               false;
+    else if (rotary_features(a) % 2 != 0)
+        iso_layer_fail(a->layer, "%s is %lld, it must be even with rope_max_wavelength",
+                       a->options->rope_features ? "rope_features" : a->kind->key_dim,
+                       (long long)rotary_features(a));
+    return numbers && rotary_features(a) % 2 == 0;
 }
 
 /* The numbers among the options. */
@@ -107,6 +118,8 @@ static bool check_numbers(const attention *a)
                        (long long)o->sliding_window);
     else if (o->rope_max_wavelength != 0 && !rotary_fits(a))
         return false;
+    else if (o->rope_max_wavelength == 0 && o->rope_features != 0)
+        iso_layer_fail(a->layer, "rope_features needs rope_max_wavelength");
     else if (o->qk_norm && !(qk_norm_epsilon(a) > 0))
         iso_layer_fail(a->layer, "qk_norm_epsilon is %g, it must be positive", qk_norm_epsilon(a));
     else if (!o->qk_norm && (o->qk_norm_zero_centered || o->qk_norm_whole))
@@ -398,12 +411,23 @@ static iso_tensor *normalise_heads(const attention *a, iso_tensor *x, const char
 }
 
 /* x: [batch, t, heads, features] */
+static iso_tensor *turn_all(const attention *a, iso_tensor *x)
+{
+    return iso_rotary_stretched_op(x, a->lead, a->options->rope_max_wavelength, scaling_factor(a),
+                                   &a->options->rope_stretch);
+}
+
 static iso_tensor *turn_by_positions(const attention *a, iso_tensor *x)
 {
-    const double wavelength = a->options->rope_max_wavelength;
-    if (wavelength == 0)
+    const int64_t rotary = rotary_features(a), others = a->key_dim - rotary;
+    if (a->options->rope_max_wavelength == 0)
         return x;
-    return iso_rotary_stretched_op(x, a->lead, wavelength, scaling_factor(a), &a->options->rope_stretch);
+    if (others == 0)
+        return turn_all(a, x);
+    iso_tensor *parts[] = {
+        turn_all(a, iso_slice(x, (const int64_t[]){0, 0, 0}, (const int64_t[]){-1, -1, rotary})),
+        iso_slice(x, (const int64_t[]){0, 0, rotary}, (const int64_t[]){-1, -1, others})};
+    return iso_concat(parts, 2, 3);
 }
 
 static iso_tensor *build_attention(const attention *a, iso_tensor *value, iso_tensor *key)
@@ -477,6 +501,8 @@ static void note_extensions(iso_layer *layer, const attention *a)
         note_stretch(layer, &o->rope_stretch);
         if (attention_factor(a) != 1)
             iso_layer_note_real(layer, "rope_attention_factor", attention_factor(a));
+        if (o->rope_features != 0)
+            iso_layer_note_integer(layer, "rope_features", o->rope_features);
     }
     if (o->qk_norm)
         iso_layer_note_real(layer, "qk_norm_epsilon", qk_norm_epsilon(a));
@@ -675,7 +701,8 @@ iso_tensor *iso_grouped_query_attention_with(const iso_grouped_query_attention_o
                                                       .score_scale = o.score_scale,
                                                       .qk_norm_zero_centered = o.qk_norm_zero_centered,
                                                       .qk_norm_whole = o.qk_norm_whole,
-                                                      .score_cap = o.score_cap};
+                                                      .score_cap = o.score_cap,
+                                                      .rope_features = o.rope_features};
     return build_layer(&grouped, &options, o.num_key_value_heads);
 }
 

@@ -62,6 +62,9 @@ typedef struct iso_multi_head_attention_options {
     bool qk_norm_whole;
     double
         score_cap; /* scores become score_cap tanh(score / score_cap), before masks, as in Gemma 2; 0: they do not */
+    /* This many first features of each head are turned by rotary positions and the others stay, as in GPT-NeoX: an
+     * even number; 0: all */
+    int64_t rope_features;
 } iso_multi_head_attention_options;
 ISO_API iso_tensor *iso_multi_head_attention_with(const iso_multi_head_attention_options *options,
                                                   size_t size);
@@ -102,6 +105,7 @@ typedef struct iso_grouped_query_attention_options {
     double score_scale;                                       /* 1 / sqrt(head_dim) */
     bool qk_norm_zero_centered, qk_norm_whole;
     double score_cap;
+    int64_t rope_features; /* head_dim */
 } iso_grouped_query_attention_options;
 ISO_API iso_tensor *iso_grouped_query_attention_with(const iso_grouped_query_attention_options *options,
                                                      size_t size);

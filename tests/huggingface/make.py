@@ -23,6 +23,13 @@ def gpt(**other):
     return transformers.GPT2LMHeadModel(transformers.GPT2Config(**{**GPT, **other}))
 
 
+def neox(**other):
+    config = {"hidden_size": 24, "rope_parameters": {"rope_type": "default", "rope_theta": 100.0, "partial_rotary_factor": 0.5}, **other}
+    return transformers.GPTNeoXForCausalLM(transformers.GPTNeoXConfig(
+        vocab_size=VOCABULARY, max_position_embeddings=CONTEXT, intermediate_size=20, num_hidden_layers=2, num_attention_heads=3,
+        bos_token_id=1, eos_token_id=2, **config))
+
+
 def llama(**other):
     return transformers.LlamaForCausalLM(transformers.LlamaConfig(**{**LLAMA, **other}))
 
@@ -80,6 +87,10 @@ LATER = {
     "qwen2-moe": (lambda: transformers.Qwen2MoeForCausalLM(transformers.Qwen2MoeConfig(
         **LLAMA, moe_intermediate_size=9, shared_expert_intermediate_size=7, num_experts=4, num_experts_per_tok=2, norm_topk_prob=True,
         output_router_logits=True, router_aux_loss_coef=0.1)), torch.float32, "1GB"),
+    "gpt-neox": (lambda: neox(), torch.float32, "9KB"),
+    "gpt-neox-other": (lambda: neox(hidden_act="gelu_new", use_parallel_residual=False, tie_word_embeddings=True, layer_norm_eps=1e-3,
+                                    hidden_dropout=0.25, attention_dropout=0.25, rope_parameters={
+                                        "rope_type": "default", "rope_theta": 50.0, "partial_rotary_factor": 1.0}), torch.float16, "1GB"),
 }
 
 

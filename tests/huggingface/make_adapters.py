@@ -14,6 +14,8 @@ ADAPTERS = {
     "adapter-qwen3": ("qwen3", dict(r=2, lora_alpha=2, target_modules=["k_proj", "up_proj"], use_rslora=True)),
     "adapter-gpt2": ("gpt2", dict(r=2, lora_alpha=8, target_modules=["c_fc", "c_proj"], fan_in_fan_out=True)),
     "adapter-gpt2-fused": ("gpt2", dict(r=2, lora_alpha=3, target_modules=["c_attn"], fan_in_fan_out=True)),
+    "adapter-gpt-neox": ("gpt-neox", dict(r=2, lora_alpha=3, target_modules=["dense", "dense_4h_to_h"])),
+    "adapter-gpt-neox-fused": ("gpt-neox", dict(r=2, lora_alpha=3, target_modules=["query_key_value"])),
 }
 
 

@@ -514,6 +514,16 @@ START_TEST(models_that_cannot_be)
                    "from 1 to 1048576");
     check_no_model(ISO_SHAPE(9), (iso_gpt_options){.layers = 1, .width = 24, .context = 8},
                    "has 9 positions, and sequence_length is 8");
+    check_no_model(ISO_SHAPE(9), (iso_gpt_options){.layers = 1, .context = 8, .rotary = 4},
+                   "gpt: rows of 9 tokens, and context is 8");
+    check_no_model(ISO_SHAPE(8), (iso_gpt_options){.rotary = 3},
+                   "rotary is 3; it must be an even number of the 64 features of a head, or 0");
+    check_no_model(ISO_SHAPE(8), (iso_gpt_options){.rotary = 66}, "rotary is 66; it must be an even");
+    check_no_model(ISO_SHAPE(8), (iso_gpt_options){.wavelength = -1}, "wavelength is -1; it must be");
+    check_no_model(ISO_SHAPE(8), (iso_gpt_options){.kv_heads = 5},
+                   "heads 12 is not a multiple of kv_heads, 5");
+    check_no_model(ISO_SHAPE(8), (iso_gpt_options){.kv_heads = -1}, "kv_heads is -1; it must be from 1");
+    check_no_model(ISO_SHAPE(8), (iso_gpt_options){.window = -1}, "sliding_window is -1");
     check_no_model_of("llama", ISO_SHAPE(8, 2), (iso_builtin_settings){0}, "takes rows of tokens, [t]");
     check_no_llama(8, (iso_llama_options){.heads = 5}, "width 768 is not a multiple of its 5 heads");
     check_no_llama(8, (iso_llama_options){.kv_heads = 5}, "heads 12 is not a multiple of kv_heads, 5");

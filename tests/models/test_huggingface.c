@@ -46,6 +46,8 @@ static const struct network {
     {"tests/huggingface/granite", "models/layouts/llama-tensor.json"},
     {"tests/huggingface/olmoe", "models/layouts/llama-expert.json"},
     {"tests/huggingface/qwen2-moe", "models/layouts/llama-expert-shared.json"},
+    {"tests/huggingface/gpt-neox", "models/layouts/gpt-untied-tensor.json"},
+    {"tests/huggingface/gpt-neox-other", "models/layouts/gpt-tensor.json"},
 };
 enum { NETWORKS = sizeof networks / sizeof *networks };
 
@@ -336,6 +338,7 @@ END_TEST
 /* ---- config.json ---- */
 
 static const char gpt_config[] = "tests/huggingface/gpt2/config.json",
+                  neox_config[] = "tests/huggingface/gpt-neox/config.json",
                   llama_config[] = "tests/huggingface/llama/config.json",
                   mistral_config[] = "tests/huggingface/mistral/config.json",
                   phi3_config[] = "tests/huggingface/phi3/config.json",
@@ -368,7 +371,7 @@ START_TEST(what_a_config_cannot_have)
     const struct {
         const char *file, *old, *new, *message;
     } cases[] = {
-        {gpt_config, "gelu_new", "relu", "activation_function is \"relu\"; gelu_new and gelu are supported"},
+        {gpt_config, "gelu_new", "relu", "activation_function is \"relu\"; gelu and gelu_new are supported"},
         {gpt_config, "\"gelu_new\"", "3", "activation_function is 3"},
         {gpt_config, "\"n_layer\": 2", "\"n_layer\": \"two\"", "n_layer is \"two\"; it must be a count"},
         {gpt_config, "\"n_layer\": 2", "\"n_layer\": 0", "n_layer is 0; it must be a count"},
@@ -384,11 +387,24 @@ START_TEST(what_a_config_cannot_have)
         {gpt_config, "\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false",
          "tie_word_embeddings is false"},
         {gpt_config, "\"model_type\": \"gpt2\"", "\"model_type\": \"t5\"",
-         "model_type is \"t5\"; \"gpt2\", \"llama\", \"mistral\""},
+         "model_type is \"t5\"; \"gpt2\", \"gpt_neox\", \"llama\", \"mistral\""},
         {gpt_config, "\"model_type\": \"gpt2\",", "", "model_type is null"},
         {gpt_config, "\"vocab_size\": 61", "\"vocab_size\": 1e30", "vocab_size is"},
         {gpt_config, "\"vocab_size\": 61", "\"other\": 61", "vocab_size is null; it must be a count"},
         {gpt_config, "{", "[", "line"},
+        {neox_config, "\"gelu\"", "\"relu\"", "hidden_act is \"relu\"; gelu and gelu_new are supported"},
+        {neox_config, "\"attention_bias\": true", "\"attention_bias\": false",
+         "attention_bias is false; only true is supported"},
+        {neox_config, "\"hidden_dropout\": 0.0", "\"hidden_dropout\": 0.1",
+         "attention_dropout is 0.0; hidden_dropout and attention_dropout must be equal"},
+        {neox_config, "\"num_attention_heads\": 3", "\"num_attention_heads\": 5",
+         "num_attention_heads is 5; it must divide hidden_size"},
+        {neox_config, "\"default\"", "\"linear\", \"factor\": 2",
+         "of GPT-NeoX the type \"default\" is supported"},
+        {neox_config, "\"partial_rotary_factor\": 0.5", "\"partial_rotary_factor\": 0.375",
+         "partial_rotary_factor is 0.375; it must be an even number of the 8 features of a head"},
+        {neox_config, "\"partial_rotary_factor\": 0.5", "\"partial_rotary_factor\": 1.5",
+         "partial_rotary_factor is 1.5"},
         {llama_config, "\"attention_bias\": false", "\"attention_bias\": 3",
          "attention_bias is 3; it must be true or false"},
         {llama_config, "\"mlp_bias\": false", "\"mlp_bias\": true",
@@ -684,6 +700,24 @@ START_TEST(rotary_positions_of_a_config)
 }
 END_TEST
 
+/* Of GPT-NeoX they turn a part of the features, in files of all versions. */
+START_TEST(rotary_positions_of_gpt_neox)
+{
+    iso_pretrained net;
+    const iso_gpt_options *o = &net.settings.gpt;
+    check_ok(parse_altered(neox_config, "\"vocab_size\"", "\"vocab_size\"", &net));
+    ck_assert(o->rotary == 4 && o->wavelength == 100 && o->parallel && o->untied);
+    check_ok(parse_altered(neox_config, "\"rope_parameters\": {",
+                           "\"rotary_pct\": 0.75, \"rotary_emb_base\": 50, \"old\": {", &net));
+    ck_assert(o->rotary == 6 && o->wavelength == 50);
+    check_ok(parse_altered(neox_config, "\"rope_parameters\": {", "\"old\": {", &net));
+    ck_assert(o->rotary == 2 && o->wavelength == 10000);
+    check_ok(parse_altered(neox_config, "\"use_parallel_residual\": true",
+                           "\"use_parallel_residual\": false, \"rope_scaling\": null", &net));
+    ck_assert(!o->parallel);
+}
+END_TEST
+
 /* ---- other files ---- */
 
 static iso_model *make_gpt(iso_gpt_options options)
@@ -821,8 +855,8 @@ int main(int argc, char **argv)
         a_written_folder_is_the_same_on_any_mesh, a_file_of_weights_alone, types_and_files_of_weights,
         normalisations_multiply_by_one_at_first, what_cannot_be_saved, what_a_config_cannot_have,
         what_a_config_may_have, null_in_a_config, sizes_that_a_config_lacks, windows_of_some_layers,
-        layers_and_positions_of_gemma, rotary_positions_of_a_config, settings_that_config_json_contradicts,
-        weights_that_do_not_fit, a_model_of_another_kind);
+        layers_and_positions_of_gemma, rotary_positions_of_a_config, rotary_positions_of_gpt_neox,
+        settings_that_config_json_contradicts, weights_that_do_not_fit, a_model_of_another_kind);
     int end = iso_finish(ctx, ISO_OK);
     return code ? code : end;
 }

@@ -756,6 +756,15 @@ START_TEST(errors_name_the_layer)
     iso_grouped_query_attention(query, query, 3, 4, 2, .rope_max_wavelength = 100);
     check_refused("grouped_query_attention", "head_dim is 3, it must be even with rope_max_wavelength");
     query = iso_input(graph, "q", ISO_F32, ISO_SHAPE(4, 6));
+    iso_grouped_query_attention(query, query, 6, 4, 2, .rope_max_wavelength = 100, .rope_features = 3);
+    check_refused("grouped_query_attention", "rope_features is 3, it must be even with rope_max_wavelength");
+    query = iso_input(graph, "q", ISO_F32, ISO_SHAPE(4, 6));
+    iso_multi_head_attention(query, query, 2, 4, .rope_max_wavelength = 100, .rope_features = 6);
+    check_refused("multi_head_attention", "rope_features is 6, it must be from 0, for all, to key_dim, 4");
+    query = iso_input(graph, "q", ISO_F32, ISO_SHAPE(4, 6));
+    iso_multi_head_attention(query, query, 2, 4, .rope_features = 2);
+    check_refused("multi_head_attention", "rope_features needs rope_max_wavelength");
+    query = iso_input(graph, "q", ISO_F32, ISO_SHAPE(4, 6));
     iso_multi_head_attention(query, query, 2, 4, .rope_max_wavelength = -1);
     check_refused("multi_head_attention", "rope_max_wavelength is -1, rope_scaling_factor 1: both must");
     query = iso_input(graph, "q", ISO_F32, ISO_SHAPE(4, 6));

@@ -135,6 +135,8 @@ static const struct network {
     {"qwen3", "adapter-qwen3", "models/layouts/llama-tensor.json", false},
     {"gpt2", "adapter-gpt2", "models/layouts/gpt-tensor.json", false},
     {"gpt2", "adapter-gpt2-fused", "models/layouts/gpt-tensor.json", true},
+    {"gpt-neox", "adapter-gpt-neox", "models/layouts/gpt-untied-tensor.json", false},
+    {"gpt-neox", "adapter-gpt-neox-fused", "models/layouts/gpt-untied-tensor.json", true},
 };
 enum { NETWORKS = sizeof networks / sizeof *networks };
 
