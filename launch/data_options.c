@@ -76,14 +76,14 @@ static iso_status open_random_rows(iso_context *ctx, int64_t rows, uint64_t seed
                                    const iso_named_model *named, iso_dataset **dataset)
 {
     iso_loss loss = named->compile.loss;
-    int64_t context = iso_named_model_context(named);
+    int64_t positions = iso_named_model_positions(named);
     iso_random_rows x = {.shape = iso_named_model_row(named),
                          .classes = iso_named_model_vocabulary(named),
                          .normal = normal},
                     y = {.shape = ISO_SHAPE(named->n_outputs),
                          .normal = normal && iso_loss_targets_of(loss) == ISO_LOSS_OF_VALUES};
     if (is_sparse(loss))
-        y = (iso_random_rows){.shape = context ? ISO_SHAPE(context) : (iso_shape){0},
+        y = (iso_random_rows){.shape = positions ? ISO_SHAPE(positions) : (iso_shape){0},
                               .classes = named->n_outputs};
     return iso_dataset_random(ctx, rows, dataset, .inputs = 1, .input = {x}, .outputs = 1, .output = {y},
                               .seed = seed);

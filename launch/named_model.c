@@ -60,9 +60,14 @@ static void keep_zeros(iso_named_model *named)
 /* The optimizer, the loss and the metrics of a built-in model, unless options replace them. */
 static iso_status take_choices(const iso_train_options *options, iso_named_model *named)
 {
+    const iso_pretrained net = {
+        .model = named->builtin, .settings = named->settings, .problem = named->problem};
     named->compile.optimizer = named->builtin->optimizer();
-    named->compile.loss = named->builtin->loss;
-    memcpy(named->compile.metrics, named->builtin->metrics, sizeof named->compile.metrics);
+    const int outputs = iso_pretrained_objective(&net, named->n_outputs, &named->compile);
+    if (outputs > 0 && options->classes && options->classes != outputs)
+        return iso_error(ISO_INVALID, "--classes %lld: the model predicts the %d tokens of its vocabulary",
+                         (long long)options->classes, outputs);
+    named->n_outputs = outputs > 0 ? outputs : named->n_outputs;
     return iso_compile_options_replace(options, &named->compile);
 }
 
@@ -158,6 +163,12 @@ int64_t iso_named_model_context(const iso_named_model *named)
     if (!named->builtin->tokens || named->builtin->labels)
         return 0;
     return named->context ? named->context : setting_of(named, "context");
+}
+
+int64_t iso_named_model_positions(const iso_named_model *named)
+{
+    const bool rows = named->builtin->labels && named->settings.bert.head == ISO_BERT_SEQUENCE_CLASSIFICATION;
+    return named->builtin->tokens && !rows ? iso_named_model_row(named).dim[0] : 0;
 }
 
 int64_t iso_named_model_vocabulary(const iso_named_model *named)

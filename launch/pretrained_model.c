@@ -19,6 +19,7 @@ typedef struct changes {
     double dropout, attention_dropout, classifier_dropout;
     int64_t separator;
     double scale, offset;
+    iso_bert_head head;
 } changes;
 
 static const iso_setting change_rows[] = {ISO_SETTING(changes, COUNT, context, 0),
@@ -29,6 +30,7 @@ static const iso_setting change_rows[] = {ISO_SETTING(changes, COUNT, context, 0
                                           ISO_SETTING(changes, COUNT, separator, 0),
                                           ISO_SETTING(changes, REAL, scale, 0),
                                           ISO_SETTING(changes, REAL, offset, 0),
+                                          ISO_SETTING(changes, CHOICE, head, 0),
                                           {0}};
 
 /* `context` is the rows' length, not the model's, which has positions for more. */
@@ -71,6 +73,14 @@ static int64_t usual_context(const iso_named_model *named)
 }
 
 /* Reads "context=256,dropout=0", what stands behind the folder's name. */
+/* Also the words of a choice are the model's. */
+static iso_setting row_for(const iso_setting *change, const iso_setting *own)
+{
+    iso_setting row = *change;
+    row.words = own->words;
+    return row;
+}
+
 static iso_status read_changes(const iso_train_options *options, const char *text, iso_named_model *named)
 {
     iso_setting rows[sizeof change_rows / sizeof *change_rows] = {{0}};
@@ -78,7 +88,7 @@ static iso_status read_changes(const iso_train_options *options, const char *tex
     int count = 0;
     for (const iso_setting *s = change_rows; s->name; s++)
         if (iso_setting_of(named->builtin->settings, s->name))
-            rows[count++] = *s;
+            rows[count++] = row_for(s, iso_setting_of(named->builtin->settings, s->name));
     for (const iso_setting *row = rows; row->name; row++)
         if (!is_of_rows(row))
             iso_setting_set(
@@ -97,17 +107,27 @@ static iso_status read_changes(const iso_train_options *options, const char *tex
     return ISO_OK;
 }
 
+/* --classes of a model for masked tokens asks for a classifier of rows, unless the settings say another head. */
+static void choose_head(const iso_train_options *options, iso_named_model *named)
+{
+    iso_bert_options *o = &named->settings.bert;
+    if (named->builtin->labels && options->classes && o->head == ISO_BERT_MASKED_LM)
+        o->head = ISO_BERT_SEQUENCE_CLASSIFICATION;
+}
+
 static iso_status take(const iso_train_options *options, const iso_pretrained *net, const char *settings,
                        iso_named_model *named)
 {
     const bool labels = !net->model->tokens || net->model->labels;
     named->builtin = net->model;
     named->settings = net->settings;
-    named->n_outputs = labels && options->classes ? (int)options->classes : net->outputs;
+    named->problem = net->problem;
     named->weights = true;
     if (!labels && options->classes && options->classes != net->vocabulary)
         return iso_error(ISO_INVALID, "--classes %lld: the vocab_size of '%s' is %d",
                          (long long)options->classes, named->folder, net->vocabulary);
+    choose_head(options, named);
+    named->n_outputs = !labels ? net->outputs : options->classes ? (int)options->classes : net->labels;
     return read_changes(options, settings, named);
 }
 

@@ -48,9 +48,10 @@ iso_status iso_compile_options_check_optimizer(const iso_compile_options *compil
  * Keras. */
 typedef struct iso_named_model {
     const iso_builtin_model *builtin; /* of a built-in one or a folder; NULL: a file of Keras */
-    int n_outputs;                 /* of a built-in one: --classes; of a folder: its vocabulary or labels */
-    iso_builtin_settings settings; /* of a built-in one or a folder */
-    char *folder;                  /* of Hugging Face; NULL: it is none */
+    int n_outputs;                  /* of a built-in one: --classes; of a folder: its vocabulary or labels */
+    iso_builtin_settings settings;  /* of a built-in one or a folder */
+    iso_pretrained_problem problem; /* of a folder */
+    char *folder;                   /* of Hugging Face; NULL: it is none */
     int64_t context;  /* of the rows of data, if a folder's name is followed by it; 0: the model's */
     bool weights;     /* the file or the folder has weights too */
     bool quiet;       /* set before it is found: the file's warnings have been given */
@@ -65,6 +66,8 @@ typedef struct iso_named_model {
 iso_status iso_named_model_find(iso_context *ctx, const iso_train_options *options, iso_named_model *named);
 /* The number of tokens of the rows into which it cuts a text; 0: its data have rows. */
 int64_t iso_named_model_context(const iso_named_model *named);
+/* Of a built-in model: how many labels a row has, one for each of its tokens; 0: one label. */
+int64_t iso_named_model_positions(const iso_named_model *named);
 /* Of a built-in model: the number below which its tokens must be; 0: it takes none. */
 int64_t iso_named_model_vocabulary(const iso_named_model *named);
 /* Of a built-in model: the shape of a row if no data have one. */

@@ -12,6 +12,11 @@
 static const char *const kinds[] = {
     [ISO_BERT_PLAIN] = "bert", [ISO_BERT_ROBERTA] = "roberta", [ISO_BERT_DISTILBERT] = "distilbert", NULL};
 
+static const char *const heads[] = {[ISO_BERT_SEQUENCE_CLASSIFICATION] = "sequence_classification",
+                                    [ISO_BERT_TOKEN_CLASSIFICATION] = "token_classification",
+                                    [ISO_BERT_MASKED_LM] = "masked_lm",
+                                    NULL};
+
 const iso_setting iso_bert_settings[] = {
     ISO_SETTING(iso_bert_options, COUNT, vocabulary, 30522),
     ISO_SETTING(iso_bert_options, COUNT, layers, 12),
@@ -27,6 +32,8 @@ const iso_setting iso_bert_settings[] = {
     ISO_SETTING(iso_bert_options, REAL, attention_dropout, 0),
     ISO_SETTING(iso_bert_options, REAL, classifier_dropout, 0),
     {"kind", ISO_SETTING_CHOICE, offsetof(iso_bert_options, kind), ISO_BERT_PLAIN, .words = kinds},
+    {"head", ISO_SETTING_CHOICE, offsetof(iso_bert_options, head), ISO_BERT_SEQUENCE_CLASSIFICATION,
+     .words = heads},
     ISO_SETTING(iso_bert_options, FLAG, gelu_tanh, 0),
     ISO_SETTING(iso_bert_options, FLAG, recompute, 0),
     {0}};
@@ -74,10 +81,21 @@ static iso_tensor *table_rows(const iso_bert_options *o, iso_tensor *x, int64_t 
                          .name = name);
 }
 
+/* The table of a masked head is that of its logits, too. */
+static iso_tensor *token_rows(const iso_bert_options *o)
+{
+    static const char name[] = "token_embedding";
+    return o->head == ISO_BERT_MASKED_LM
+               ? iso_reversible_embedding(o->x, o->vocabulary, o->width,
+                                          .embeddings_initializer = iso_transformer_normal(0.02),
+                                          .name = name)
+               : table_rows(o, o->x, o->vocabulary, name);
+}
+
 /* counts: [batch, t], true where the token is not `pad` */
 static iso_tensor *bert_embed(const iso_bert_options *o, iso_tensor *counts)
 {
-    iso_tensor *h = table_rows(o, o->x, o->vocabulary, "token_embedding");
+    iso_tensor *h = token_rows(o);
     iso_tensor *positions =
         o->kind == ISO_BERT_ROBERTA
             ? table_rows(o, counted_positions(o, counts), o->context + o->pad + 1, "position_embedding")
@@ -115,16 +133,50 @@ static iso_tensor *bert_block(const iso_bert_options *o, int64_t number, iso_ten
     return iso_transformer_block_end(y, o->recompute);
 }
 
-/* h: [batch, t, width] -> [batch, classes] */
-static iso_tensor *bert_logits(const iso_bert_options *o, iso_tensor *h)
+/* ---- heads; h: [batch, t, width] ---- */
+
+/* [..., width] -> [..., classes] */
+static iso_tensor *bert_classifier(const iso_bert_options *o, iso_tensor *h)
+{
+    return iso_dense(iso_transformer_dropout(h, o->classifier_dropout), o->classes,
+                     .kernel_initializer = iso_transformer_normal(0.02), .name = "classifier");
+}
+
+/* -> [batch, classes] */
+static iso_tensor *sequence_logits(const iso_bert_options *o, iso_tensor *h)
 {
     h = iso_transformer_first_position(h);
     if (o->kind == ISO_BERT_ROBERTA)
         h = iso_transformer_dropout(h, o->classifier_dropout);
     h = iso_dense(h, o->width, .activation = o->kind == ISO_BERT_DISTILBERT ? ISO_RELU : ISO_TANH,
                   .kernel_initializer = iso_transformer_normal(0.02), .name = "pooler");
-    return iso_dense(iso_transformer_dropout(h, o->classifier_dropout), o->classes,
-                     .kernel_initializer = iso_transformer_normal(0.02), .name = "classifier");
+    return bert_classifier(o, h);
+}
+
+/* -> [batch, t, vocabulary] */
+static iso_tensor *masked_logits(const iso_bert_options *o, iso_tensor *h)
+{
+    iso_graph *graph = iso_tensor_graph(h);
+    const bool tanh = o->gelu_tanh && o->kind != ISO_BERT_ROBERTA;
+    h = iso_dense(h, o->width, .activation = tanh ? ISO_GELU_TANH : ISO_GELU,
+                  .kernel_initializer = iso_transformer_normal(0.02), .name = "transform");
+    h = iso_transformer_tied_logits(bert_norm(o, h, "transform_norm"), o->vocabulary, o->width);
+    iso_variable *bias = iso_variable_create(graph, "logits/bias", ISO_F32, ISO_SHAPE(o->vocabulary),
+                                             (iso_initializer){.kind = ISO_INIT_ZEROS}, true);
+    return iso_add(h, iso_cast(iso_variable_value(bias), iso_tensor_dtype(h)));
+}
+
+static iso_tensor *bert_logits(const iso_bert_options *o, iso_tensor *h)
+{
+    switch (o->head) {
+    case ISO_BERT_SEQUENCE_CLASSIFICATION:
+        return sequence_logits(o, h);
+    case ISO_BERT_TOKEN_CLASSIFICATION:
+        return bert_classifier(o, h);
+    case ISO_BERT_MASKED_LM:
+        break;
+    }
+    return masked_logits(o, h);
 }
 
 /* ---- the network ---- */
@@ -140,7 +192,8 @@ static bool rates_fit(const iso_bert_options *o)
 static bool bert_numbers_fit(const iso_bert_options *o)
 {
     iso_graph *graph = iso_tensor_graph(o->x);
-    if (!iso_transformer_count_fits(graph, "bert", "classes", o->classes, ISO_BUILTIN_MOST) ||
+    if ((o->head != ISO_BERT_MASKED_LM &&
+         !iso_transformer_count_fits(graph, "bert", "classes", o->classes, ISO_BUILTIN_MOST)) ||
         !iso_transformer_count_fits(graph, "bert", "vocabulary", o->vocabulary, ISO_BUILTIN_MOST) ||
         !iso_transformer_count_fits(graph, "bert", "layers", o->layers, ISO_TRANSFORMER_MOST_LAYERS) ||
         !iso_transformer_count_fits(graph, "bert", "heads", o->heads, ISO_BUILTIN_MOST) ||
@@ -187,6 +240,7 @@ iso_tensor *iso_bert_with(const iso_bert_options *options, size_t size)
     for (const iso_setting *s = iso_bert_settings; s->name; s++)
         iso_setting_set(s, &o, iso_setting_option(s, &o));
     o.hidden = o.hidden ? o.hidden : ISO_TRANSFORMER_WIDER * o.width;
+    o.classes = o.head == ISO_BERT_MASKED_LM ? 0 : o.classes;
     iso_graph *graph = iso_tensor_graph(o.x);
     if (!bert_numbers_fit(&o) || !bert_rows_fit(&o))
         return iso_graph_bad_tensor(graph);

@@ -76,13 +76,13 @@ static iso_tensor *llama(iso_tensor *x, int outputs, const void *settings)
     return iso_llama_with(&options, sizeof options); /* logits: [batch, t, outputs] */
 }
 
-/* BERT and its like, on tokens. */
+/* BERT and its like, on tokens. With a masked head `outputs` is the vocabulary. */
 static iso_tensor *bert(iso_tensor *x, int outputs, const void *settings)
 {
     iso_bert_options options = settings ? *(const iso_bert_options *)settings : (iso_bert_options){0};
     options.x = x;
     options.classes = outputs;
-    return iso_bert_with(&options, sizeof options); /* logits: [batch, outputs] */
+    return iso_bert_with(&options, sizeof options); /* logits: [batch, outputs] or [batch, t, outputs] */
 }
 
 /* ViT, on images. */
@@ -177,11 +177,10 @@ static const iso_builtin_model models[] = {
      .batch = 250,
      .outputs = 10},
     {.name = "gpt",
-     .description =
-         "GPT-2, on bytes or tokens: "
-         "gpt:layers=12,heads=12,width=768,context=1024,hidden=3072,epsilon=1e-5,dropout=0,"
-         "gelu_tanh=0,rotary=0,wavelength=10000,parallel=0,untied=0,kv_heads=12,window=0,recompute=0; "
-         "AdamW",
+     .description = "GPT-2, on bytes or tokens: "
+                    "gpt:layers=12,heads=12,width=768,context=1024,hidden=3072,epsilon=1e-5,dropout=0,"
+                    "gelu_tanh=0,rotary=0,wavelength=10000,parallel=0,untied=0,kv_heads=12,window=0,"
+                    "recompute=0; AdamW",
      .build = gpt,
      .tokens = true,
      .settings = iso_gpt_settings,
@@ -209,9 +208,11 @@ static const iso_builtin_model models[] = {
      .outputs = 256},
     {.name = "bert",
      .description =
-         "BERT, RoBERTa or DistilBERT, classifies rows of tokens: bert:vocabulary=30522,layers=12,heads=12,"
+         "BERT, RoBERTa or DistilBERT, classifies rows of tokens or tokens: "
+         "bert:vocabulary=30522,layers=12,heads=12,"
          "width=768,hidden=3072,context=512,token_types=2,pad=0,separator=0,epsilon=1e-12,dropout=0,"
-         "attention_dropout=0,classifier_dropout=0,kind=bert,gelu_tanh=0,recompute=0; AdamW",
+         "attention_dropout=0,classifier_dropout=0,kind=bert,head=sequence_classification,gelu_tanh=0,"
+         "recompute=0; AdamW",
      .build = bert,
      .tokens = true,
      .labels = true,
@@ -263,6 +264,23 @@ iso_status iso_builtin_model_find(const char *name, const iso_builtin_model **mo
     iso_status status = iso_error(ISO_INVALID, "unknown model '%s'%s", name, iso_text_get(&text));
     iso_text_free(&text);
     return status;
+}
+
+int iso_builtin_model_objective(const iso_builtin_model *model, const iso_builtin_settings *settings,
+                                iso_compile_options *options)
+{
+    enum { IGNORED = -100 }; /* in labels of transformers */
+    const iso_bert_options *o = settings && strcmp(model->name, "bert") == 0 ? &settings->bert : NULL;
+    options->loss = model->loss;
+    memcpy(options->metrics, model->metrics, sizeof options->metrics);
+    if (!o || o->head == ISO_BERT_SEQUENCE_CLASSIFICATION)
+        return 0;
+    options->ignore_class = IGNORED;
+    options->metrics[0] = ISO_METRIC_SPARSE_ACCURACY;
+    options->metric_settings[0].ignore_class = IGNORED;
+    return o->head == ISO_BERT_MASKED_LM
+               ? (int)iso_setting_option(iso_setting_of(iso_bert_settings, "vocabulary"), o)
+               : 0;
 }
 
 iso_model *iso_builtin_model_create(iso_context *ctx, const iso_builtin_model *model, iso_shape shape,

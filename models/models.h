@@ -23,14 +23,15 @@ typedef struct iso_builtin_model {
      * integers [batch, t] -> [batch, t, outputs]. settings: a struct of the model's type; NULL: its defaults */
     iso_tensor *(*build)(iso_tensor *x, int outputs, const void *settings);
     bool tokens;
-    /* With `tokens`: it classifies rows, -> [batch, outputs]. Tokens are below the setting "vocabulary", otherwise
-     * below `outputs`. */
+    /* With `tokens`: an encoder, by default of rows, -> [batch, outputs]. Tokens are below the setting "vocabulary",
+     * otherwise below `outputs`. */
     bool labels;
     iso_shape image; /* of a row if no data have one and no setting says otherwise; without `tokens` */
     /* Its numbers, as in "gpt:layers=2"; NULL: none. With `tokens` one is "context", otherwise two are "image" and
      * "channels". */
     const struct iso_setting *settings;
-    iso_optimizer (*optimizer)(void); /* its guide's choices */
+    /* Its guide's choices; loss and metrics are those of iso_builtin_model_objective where settings decide them. */
+    iso_optimizer (*optimizer)(void);
     iso_loss loss;
     iso_metric metrics[ISO_MAX_METRICS];
     int batch;   /* its guide's batch size */
@@ -50,6 +51,11 @@ ISO_API int iso_builtin_model_count(void);
 ISO_API const iso_builtin_model *iso_builtin_model_at(int index);
 /* *model is constant. ISO_INVALID suggests similar names. */
 ISO_API iso_status iso_builtin_model_find(const char *name, const iso_builtin_model **model);
+/* Sets the loss, .ignore_class and the metrics that a model of these settings is trained with, among options that
+ * have none: those above, but for BERT with a head for tokens, whose labels of -100 do not count. Returns the number
+ * of outputs if the settings decide it (the vocabulary of a masked head), otherwise 0. settings: NULL: defaults. */
+ISO_API int iso_builtin_model_objective(const iso_builtin_model *model, const iso_builtin_settings *settings,
+                                        iso_compile_options *options);
 /* The model for rows of this shape (its input is "image", or "tokens") with `outputs` outputs (classes, or tokens),
  * in ISO_F32, ISO_F64 or ISO_BF16 (iso_graph_set_precision), seeded by the context. settings: NULL: the defaults. As
  * iso_model_create: never NULL, errors stay in it; freed with iso_model_destroy(). */

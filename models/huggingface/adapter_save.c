@@ -198,13 +198,13 @@ static iso_status write_config(const saving *s)
     char *path = iso_file_join(s->folder, ISO_ADAPTER_CONFIG);
     iso_status status = path ? ISO_OK : iso_no_memory("the name of '%s'", s->folder);
     const int64_t rank = s->rank * (s->parts ? s->parts : 1);
-    json_t *config = json_pack(
-        "{s:s, s:s, s:s?, s:I, s:f, s:O, s:O?, s:b, s:s, s:f, s:b, s:b, s:b, s:{}, s:{}}", "peft_type",
-        "LORA", "task_type", s->architecture->labels ? "SEQ_CLS" : "CAUSAL_LM", "base_model_name_or_path",
-        s->base, "r", (json_int_t)rank, "lora_alpha", s->scale * (double)rank, "target_modules", s->modules,
-        "modules_to_save", json_array_size(s->whole) > 0 ? s->whole : NULL, "fan_in_fan_out",
-        strcmp(s->architecture->type, "gpt2") == 0, "bias", "none", "lora_dropout", 0.0, "use_rslora", 0,
-        "use_dora", 0, "inference_mode", 1, "rank_pattern", "alpha_pattern");
+    json_t *config =
+        json_pack("{s:s, s:s?, s:s?, s:I, s:f, s:O, s:O?, s:b, s:s, s:f, s:b, s:b, s:b, s:{}, s:{}}",
+                  "peft_type", "LORA", "task_type", s->architecture->task, "base_model_name_or_path", s->base,
+                  "r", (json_int_t)rank, "lora_alpha", s->scale * (double)rank, "target_modules", s->modules,
+                  "modules_to_save", json_array_size(s->whole) > 0 ? s->whole : NULL, "fan_in_fan_out",
+                  strcmp(s->architecture->type, "gpt2") == 0, "bias", "none", "lora_dropout", 0.0,
+                  "use_rslora", 0, "use_dora", 0, "inference_mode", 1, "rank_pattern", "alpha_pattern");
     iso_json_add(&text, config, JSON_INDENT(2) | JSON_SORT_KEYS);
     iso_text_add(&text, "\n");
     if (status == ISO_OK)
@@ -251,8 +251,9 @@ static iso_status choose_of_base(saving *s)
     json_t *config = NULL;
     iso_status status =
         path ? iso_hf_read_json(path, ISO_ADAPTER_MOST_CONFIG, &config) : iso_no_memory("a name");
-    const iso_hf_architecture *a = status == ISO_OK ? iso_hf_architecture_find(config) : NULL;
-    if (a && iso_hf_architecture_fits(a, s->architecture, &s->settings))
+    const iso_hf_architecture *a =
+        status == ISO_OK ? iso_hf_architecture_like(config, s->architecture, &s->settings) : NULL;
+    if (a)
         s->architecture = a;
     json_decref(config);
     iso_free(path);

@@ -11,11 +11,33 @@
 /* For a model without a file the first that has it is taken. */
 const iso_hf_architecture *const iso_hf_architectures[] = {ISO_HF_DECODERS, ISO_HF_ENCODERS, NULL};
 
-const iso_hf_architecture *iso_hf_architecture_find(const json_t *config)
+static bool is_type(const iso_hf_architecture *a, const json_t *config)
 {
     const char *type = json_string_value(json_object_get(config, "model_type"));
-    for (int i = 0; type && iso_hf_architectures[i]; i++)
-        if (strcmp(iso_hf_architectures[i]->type, type) == 0)
+    return type && strcmp(a->type, type) == 0;
+}
+
+const iso_hf_architecture *iso_hf_architecture_find(const json_t *config)
+{
+    const char *class = json_string_value(json_array_get(json_object_get(config, "architectures"), 0));
+    const iso_hf_architecture *first = NULL;
+    for (int i = 0; iso_hf_architectures[i]; i++) {
+        const iso_hf_architecture *a = iso_hf_architectures[i];
+        if (!is_type(a, config))
+            continue;
+        if (class && strcmp(a->class, class) == 0)
+            return a;
+        first = first ? first : a;
+    }
+    return first;
+}
+
+const iso_hf_architecture *iso_hf_architecture_like(const json_t *config, const iso_hf_architecture *other,
+                                                    const iso_builtin_settings *settings)
+{
+    for (int i = 0; iso_hf_architectures[i]; i++)
+        if (is_type(iso_hf_architectures[i], config) &&
+            iso_hf_architecture_fits(iso_hf_architectures[i], other, settings))
             return iso_hf_architectures[i];
     return NULL;
 }

@@ -11,9 +11,17 @@
 enum { MOST_CONFIG = 4 << 20, NUMBER = 48 };
 
 /* What may differ: the length of rows, what training alone uses, and what no config.json says. */
-static const char *const free_settings[] = {
-    "context",   "recompute", "dropout", "attention_dropout", "classifier_dropout", "balance", "image",
-    "separator", "scale",     "offset"};
+static const char *const free_settings[] = {"context",
+                                            "recompute",
+                                            "dropout",
+                                            "attention_dropout",
+                                            "classifier_dropout",
+                                            "balance",
+                                            "image",
+                                            "separator",
+                                            "scale",
+                                            "offset",
+                                            "head"};
 
 /* The keys of settings that no row has. */
 static const struct {

@@ -6,7 +6,6 @@
 #include "models/huggingface/huggingface_impl.h"
 #include "runtime/base/arguments.h"
 #include "runtime/base/file.h"
-#include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/options.h"
 #include "runtime/base/thread_modes.h"
@@ -168,11 +167,20 @@ static void keep_zeros(iso_pretrained *net)
             iso_setting_set(s, &net->settings, ISO_ZERO);
 }
 
+static bool is_first_of_type(int number)
+{
+    for (int i = 0; i < number; i++)
+        if (strcmp(iso_hf_architectures[i]->type, iso_hf_architectures[number]->type) == 0)
+            return false;
+    return true;
+}
+
 static iso_status unknown_type(const char *file, const json_t *config)
 {
     iso_text known = {0};
     for (int i = 0; iso_hf_architectures[i]; i++)
-        iso_text_add(&known, "%s\"%s\"", i ? ", " : "", iso_hf_architectures[i]->type);
+        if (is_first_of_type(i))
+            iso_text_add(&known, "%s\"%s\"", i ? ", " : "", iso_hf_architectures[i]->type);
     iso_text_add(&known, " are supported");
     iso_status status =
         iso_hf_refuse(file, "model_type", json_object_get(config, "model_type"), iso_text_get(&known));
@@ -180,21 +188,36 @@ static iso_status unknown_type(const char *file, const json_t *config)
     return status;
 }
 
-iso_status iso_hf_read_labels(const char *file, const json_t *config, int *count)
+/* Missing or null: transformers decides by the labels. */
+static iso_status read_problem(const char *file, const json_t *config, iso_pretrained_problem *problem)
 {
-    const json_t *names = json_object_get(config, "id2label"),
-                 *problem = json_object_get(config, "problem_type");
+    static const char *const names[] = {[ISO_PROBLEM_REGRESSION] = "regression",
+                                        [ISO_PROBLEM_SINGLE_LABEL] = "single_label_classification",
+                                        [ISO_PROBLEM_MULTI_LABEL] = "multi_label_classification"};
+    const json_t *value = json_object_get(config, "problem_type");
+    *problem = ISO_PROBLEM_BY_LABELS;
+    if (!value || json_is_null(value))
+        return ISO_OK;
+    for (int i = ISO_PROBLEM_REGRESSION; i <= ISO_PROBLEM_MULTI_LABEL && json_is_string(value); i++)
+        if (strcmp(json_string_value(value), names[i]) == 0) {
+            *problem = (iso_pretrained_problem)i;
+            return ISO_OK;
+        }
+    return iso_hf_refuse(file, "problem_type", value,
+                         "\"regression\", \"single_label_classification\" and \"multi_label_classification\" "
+                         "are supported");
+}
+
+iso_status iso_hf_read_labels(const char *file, const json_t *config, iso_pretrained *net)
+{
+    const json_t *names = json_object_get(config, "id2label");
     double number = json_is_object(names) ? (double)json_object_size(names) : 2;
-    if (problem && !json_is_null(problem) &&
-        !(json_is_string(problem) && strcmp(json_string_value(problem), "single_label_classification") == 0))
-        return iso_hf_refuse(file, "problem_type", problem,
-                             "only \"single_label_classification\" is supported");
-    iso_status status = json_is_object(names)
-                            ? ISO_OK
-                            : read_count(file, config, "num_labels", number, 1, ISO_BUILTIN_MOST, &number);
+    iso_status status = read_problem(file, config, &net->problem);
+    if (status == ISO_OK && !json_is_object(names))
+        status = read_count(file, config, "num_labels", number, 1, ISO_BUILTIN_MOST, &number);
     if (status == ISO_OK && !(number >= 1 && number <= ISO_BUILTIN_MOST))
         status = iso_hf_refuse(file, "id2label", names, "it must have labels");
-    *count = (int)number;
+    net->labels = (int)number;
     return status;
 }
 
@@ -202,10 +225,14 @@ static iso_status read_outputs(const char *file, const json_t *config, const iso
                                iso_pretrained *net)
 {
     double vocabulary = 0;
-    if (a->labels)
-        return iso_hf_read_labels(file, config, &net->outputs);
-    iso_status status = read_count(file, config, "vocab_size", 0, 1, MOST_VOCABULARY, &vocabulary);
-    net->outputs = net->vocabulary = (int)vocabulary;
+    iso_status status = ISO_OK;
+    if (a->labels || net->model->labels)
+        status = iso_hf_read_labels(file, config, net);
+    net->outputs = net->labels;
+    if (status == ISO_OK && !a->labels) {
+        status = read_count(file, config, "vocab_size", 0, 1, MOST_VOCABULARY, &vocabulary);
+        net->outputs = net->vocabulary = (int)vocabulary;
+    }
     return status;
 }
 
@@ -265,14 +292,35 @@ iso_status iso_pretrained_read(iso_context *ctx, const char *folder, iso_pretrai
     status = iso_is_chief(ctx) ? iso_hf_read_text(path, MOST_CONFIG, &text, &bytes) : ISO_OK;
     ISO_TRY(iso_share_text(ctx, status, path, &text, &bytes));
     ISO_TRY(iso_agree(ctx, iso_hf_config_parse(path, text, bytes, net)));
-    if (net->outputs == 1 && iso_is_chief(ctx))
-        iso_warn("'%s' has one label, which transformers trains as a regression: use --loss mse, since the "
-                 "crossentropy of one class is always 0",
-                 path);
 done:
     iso_free(text);
     iso_free(path);
     return status;
+}
+
+/* ---- what it is trained for ---- */
+
+static bool classifies_rows(const iso_pretrained *net)
+{
+    return strcmp(net->model->name, "vit") == 0 ||
+           (net->model->labels && net->settings.bert.head == ISO_BERT_SEQUENCE_CLASSIFICATION);
+}
+
+int iso_pretrained_objective(const iso_pretrained *net, int outputs, iso_compile_options *options)
+{
+    const int decided = iso_builtin_model_objective(net->model, &net->settings, options);
+    const bool one = net->problem == ISO_PROBLEM_BY_LABELS && outputs == 1;
+    if (!classifies_rows(net))
+        return decided;
+    if (net->problem == ISO_PROBLEM_REGRESSION || one) {
+        options->loss = ISO_LOSS_MSE;
+        options->metrics[0] = ISO_METRIC_MAE;
+    } else if (net->problem == ISO_PROBLEM_MULTI_LABEL) {
+        options->loss = ISO_LOSS_BINARY_CROSSENTROPY_LOGITS;
+        options->metrics[0] = ISO_METRIC_BINARY_ACCURACY;
+        options->metric_settings[0].threshold = ISO_ZERO; /* of logits */
+    }
+    return decided;
 }
 
 /* ---- writing ---- */

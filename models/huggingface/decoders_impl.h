@@ -80,6 +80,7 @@ bool iso_hf_has_mistral_attention(const iso_llama_options *o);
 #define LLAMA_LIKE(name, class_name, rows)                                                                   \
     .type = name, .class = class_name, .builtin = "llama", .size = sizeof(iso_llama_options),                \
     .prefix = "model.", .tensors = rows, .ignored = iso_hf_llama_ignored,                                    \
-    .table = "model.embed_tokens.weight", .lacks = "this combination of the settings of llama"
+    .table = "model.embed_tokens.weight", .copy = "lm_head.weight", .task = "CAUSAL_LM",                     \
+    .lacks = "this combination of the settings of llama"
 
 #endif

@@ -1,4 +1,4 @@
-/* The architectures that classify: BERT, RoBERTa, DistilBERT and ViT. Names and their meaning are those of
+/* The encoders: BERT, RoBERTa, DistilBERT and ViT. Names and their meaning are those of
  * transformers' models/bert, roberta, xlm_roberta, distilbert and vit. */
 #include <string.h>
 
@@ -6,6 +6,9 @@
 
 /* ---- BERT and RoBERTa: PyTorch's Linear has matrices [outputs, inputs] ---- */
 
+#define TOKEN_CLASSIFIER                                                                                     \
+    OPTIONAL_TRANSPOSED("classifier/kernel", "classifier.weight", 1),                                        \
+        OPTIONAL_VECTOR("classifier/bias", "classifier.bias")
 #define BERT_TENSORS(model)                                                                                  \
     MATRIX("token_embedding/embeddings", model ".embeddings.word_embeddings.weight", 1),                     \
         MATRIX("position_embedding/embeddings", model ".embeddings.position_embeddings.weight", 1),          \
@@ -47,9 +50,36 @@ static const iso_hf_tensor roberta_tensors[] = {
     OPTIONAL_VECTOR("classifier/bias", "classifier.out_proj.bias"),
     {0}};
 
+/* With a classifier of tokens. */
+static const iso_hf_tensor bert_tokens_tensors[] = {BERT_TENSORS("bert"), TOKEN_CLASSIFIER, {0}};
+static const iso_hf_tensor roberta_tokens_tensors[] = {BERT_TENSORS("roberta"), TOKEN_CLASSIFIER, {0}};
+
+/* For masked tokens. */
+#define MASKED_TENSORS(dense, norm, bias)                                                                    \
+    OPTIONAL_TRANSPOSED("transform/kernel", dense ".weight", 1),                                             \
+        OPTIONAL_VECTOR("transform/bias", dense ".bias"),                                                    \
+        OPTIONAL_VECTOR("transform_norm/gamma", norm ".weight"),                                             \
+        OPTIONAL_VECTOR("transform_norm/beta", norm ".bias"), OPTIONAL_VECTOR("logits/bias", bias)
+static const iso_hf_tensor bert_masked_tensors[] = {BERT_TENSORS("bert"),
+                                                    MASKED_TENSORS("cls.predictions.transform.dense",
+                                                                   "cls.predictions.transform.LayerNorm",
+                                                                   "cls.predictions.bias"),
+                                                    {0}};
+static const iso_hf_tensor roberta_masked_tensors[] = {
+    BERT_TENSORS("roberta"), MASKED_TENSORS("lm_head.dense", "lm_head.layer_norm", "lm_head.bias"), {0}};
+
 /* Heads of pretraining, numbers of older versions, and a pooler that RoBERTa's classifier does not use. */
 static const char *const bert_ignored[] = {"bert.embeddings.position_ids", "bert.embeddings.token_type_ids",
                                            "cls.*", NULL};
+static const char *const bert_tokens_ignored[] = {
+    "bert.embeddings.position_ids", "bert.embeddings.token_type_ids", "bert.pooler.*", "cls.*", NULL};
+/* Copies of the bias, and the head for pairs of texts. */
+static const char *const bert_masked_ignored[] = {
+    "bert.embeddings.position_ids", "bert.embeddings.token_type_ids", "bert.pooler.*",
+    "cls.seq_relationship.*",       "cls.predictions.decoder.bias",   NULL};
+static const char *const roberta_masked_ignored[] = {"roberta.embeddings.position_ids",
+                                                     "roberta.embeddings.token_type_ids", "roberta.pooler.*",
+                                                     "lm_head.decoder.bias", NULL};
 static const char *const roberta_ignored[] = {"roberta.embeddings.position_ids",
                                               "roberta.embeddings.token_type_ids", "roberta.pooler.*",
                                               "lm_head.*", NULL};
@@ -70,6 +100,15 @@ static const iso_hf_key bert_keys[] = {
     BERT_KEYS(30522, 1e-12), SETTING("max_position_embeddings", COUNT, "context", 512, false), {0}};
 static const iso_hf_key roberta_keys[] = {BERT_KEYS(50265, 1e-12), {0}};
 static const iso_hf_key xlm_roberta_keys[] = {BERT_KEYS(30522, 1e-12), {0}};
+static const iso_hf_key bert_masked_keys[] = {
+    BERT_KEYS(30522, 1e-12),
+    SETTING("max_position_embeddings", COUNT, "context", 512, false),
+    FIXED("tie_word_embeddings", "true"),
+    {0}};
+static const iso_hf_key roberta_masked_keys[] = {
+    BERT_KEYS(50265, 1e-12), FIXED("tie_word_embeddings", "true"), {0}};
+static const iso_hf_key xlm_roberta_masked_keys[] = {
+    BERT_KEYS(30522, 1e-12), FIXED("tie_word_embeddings", "true"), {0}};
 
 /* A token from 0 on. A file may lack it. */
 static iso_status read_pad(const char *file, const json_t *config, int64_t fallback, iso_bert_options *o)
@@ -166,60 +205,88 @@ static void roberta_write(const iso_builtin_settings *settings, json_t *config)
                         json_integer((json_int_t)(o->context + o->pad + 1)));
 }
 
-static bool bert_has(const iso_builtin_settings *settings)
+/* The same networks with other heads. */
+#define READ(name, read_rows, of_head)                                                                       \
+    static iso_status name(const char *file, const json_t *config, iso_builtin_settings *settings)           \
+    {                                                                                                        \
+        settings->bert.head = of_head;                                                                       \
+        return read_rows(file, config, settings);                                                            \
+    }
+READ(bert_tokens_read, bert_read, ISO_BERT_TOKEN_CLASSIFICATION)
+READ(bert_masked_read, bert_read, ISO_BERT_MASKED_LM)
+READ(roberta_tokens_read, roberta_read, ISO_BERT_TOKEN_CLASSIFICATION)
+READ(roberta_masked_read, roberta_read, ISO_BERT_MASKED_LM)
+
+static bool is_kind(const iso_builtin_settings *settings, iso_bert_kind kind, iso_bert_head head)
 {
-    return settings->bert.kind == ISO_BERT_PLAIN;
+    return settings->bert.kind == kind && settings->bert.head == head;
 }
 
-static bool roberta_has(const iso_builtin_settings *settings)
-{
-    return settings->bert.kind == ISO_BERT_ROBERTA;
-}
+#define HAS(name, kind, head)                                                                                \
+    static bool name(const iso_builtin_settings *settings)                                                   \
+    {                                                                                                        \
+        return is_kind(settings, kind, head);                                                                \
+    }
+HAS(bert_has, ISO_BERT_PLAIN, ISO_BERT_SEQUENCE_CLASSIFICATION)
+HAS(bert_tokens_has, ISO_BERT_PLAIN, ISO_BERT_TOKEN_CLASSIFICATION)
+HAS(bert_masked_has, ISO_BERT_PLAIN, ISO_BERT_MASKED_LM)
+HAS(roberta_has, ISO_BERT_ROBERTA, ISO_BERT_SEQUENCE_CLASSIFICATION)
+HAS(roberta_tokens_has, ISO_BERT_ROBERTA, ISO_BERT_TOKEN_CLASSIFICATION)
+HAS(roberta_masked_has, ISO_BERT_ROBERTA, ISO_BERT_MASKED_LM)
 
 /* ---- DistilBERT ---- */
 
+#define DISTILBERT_TENSORS                                                                                   \
+    MATRIX("token_embedding/embeddings", "distilbert.embeddings.word_embeddings.weight", 1),                 \
+        MATRIX("position_embedding/embeddings", "distilbert.embeddings.position_embeddings.weight", 1),      \
+        VECTOR("embedding_norm/gamma", "distilbert.embeddings.LayerNorm.weight"),                            \
+        VECTOR("embedding_norm/beta", "distilbert.embeddings.LayerNorm.bias"),                               \
+        TRANSPOSED("block_#/attention/query/kernel",                                                         \
+                   "distilbert.transformer.layer.#.attention.q_lin.weight", 1),                              \
+        VECTOR("block_#/attention/query/bias", "distilbert.transformer.layer.#.attention.q_lin.bias"),       \
+        TRANSPOSED("block_#/attention/key/kernel", "distilbert.transformer.layer.#.attention.k_lin.weight",  \
+                   1),                                                                                       \
+        VECTOR("block_#/attention/key/bias", "distilbert.transformer.layer.#.attention.k_lin.bias"),         \
+        TRANSPOSED("block_#/attention/value/kernel",                                                         \
+                   "distilbert.transformer.layer.#.attention.v_lin.weight", 1),                              \
+        VECTOR("block_#/attention/value/bias", "distilbert.transformer.layer.#.attention.v_lin.bias"),       \
+        TRANSPOSED("block_#/attention/attention_output/kernel",                                              \
+                   "distilbert.transformer.layer.#.attention.out_lin.weight", 2),                            \
+        VECTOR("block_#/attention/attention_output/bias",                                                    \
+               "distilbert.transformer.layer.#.attention.out_lin.bias"),                                     \
+        VECTOR("block_#/attention_norm/gamma", "distilbert.transformer.layer.#.sa_layer_norm.weight"),       \
+        VECTOR("block_#/attention_norm/beta", "distilbert.transformer.layer.#.sa_layer_norm.bias"),          \
+        TRANSPOSED("block_#/up/kernel", "distilbert.transformer.layer.#.ffn.lin1.weight", 1),                \
+        VECTOR("block_#/up/bias", "distilbert.transformer.layer.#.ffn.lin1.bias"),                           \
+        TRANSPOSED("block_#/down/kernel", "distilbert.transformer.layer.#.ffn.lin2.weight", 1),              \
+        VECTOR("block_#/down/bias", "distilbert.transformer.layer.#.ffn.lin2.bias"),                         \
+        VECTOR("block_#/norm/gamma", "distilbert.transformer.layer.#.output_layer_norm.weight"),             \
+        VECTOR("block_#/norm/beta", "distilbert.transformer.layer.#.output_layer_norm.bias")
 static const iso_hf_tensor distilbert_tensors[] = {
-    MATRIX("token_embedding/embeddings", "distilbert.embeddings.word_embeddings.weight", 1),
-    MATRIX("position_embedding/embeddings", "distilbert.embeddings.position_embeddings.weight", 1),
-    VECTOR("embedding_norm/gamma", "distilbert.embeddings.LayerNorm.weight"),
-    VECTOR("embedding_norm/beta", "distilbert.embeddings.LayerNorm.bias"),
-    TRANSPOSED("block_#/attention/query/kernel", "distilbert.transformer.layer.#.attention.q_lin.weight", 1),
-    VECTOR("block_#/attention/query/bias", "distilbert.transformer.layer.#.attention.q_lin.bias"),
-    TRANSPOSED("block_#/attention/key/kernel", "distilbert.transformer.layer.#.attention.k_lin.weight", 1),
-    VECTOR("block_#/attention/key/bias", "distilbert.transformer.layer.#.attention.k_lin.bias"),
-    TRANSPOSED("block_#/attention/value/kernel", "distilbert.transformer.layer.#.attention.v_lin.weight", 1),
-    VECTOR("block_#/attention/value/bias", "distilbert.transformer.layer.#.attention.v_lin.bias"),
-    TRANSPOSED("block_#/attention/attention_output/kernel",
-               "distilbert.transformer.layer.#.attention.out_lin.weight", 2),
-    VECTOR("block_#/attention/attention_output/bias",
-           "distilbert.transformer.layer.#.attention.out_lin.bias"),
-    VECTOR("block_#/attention_norm/gamma", "distilbert.transformer.layer.#.sa_layer_norm.weight"),
-    VECTOR("block_#/attention_norm/beta", "distilbert.transformer.layer.#.sa_layer_norm.bias"),
-    TRANSPOSED("block_#/up/kernel", "distilbert.transformer.layer.#.ffn.lin1.weight", 1),
-    VECTOR("block_#/up/bias", "distilbert.transformer.layer.#.ffn.lin1.bias"),
-    TRANSPOSED("block_#/down/kernel", "distilbert.transformer.layer.#.ffn.lin2.weight", 1),
-    VECTOR("block_#/down/bias", "distilbert.transformer.layer.#.ffn.lin2.bias"),
-    VECTOR("block_#/norm/gamma", "distilbert.transformer.layer.#.output_layer_norm.weight"),
-    VECTOR("block_#/norm/beta", "distilbert.transformer.layer.#.output_layer_norm.bias"),
+    DISTILBERT_TENSORS,
     OPTIONAL_TRANSPOSED("pooler/kernel", "pre_classifier.weight", 1),
     OPTIONAL_VECTOR("pooler/bias", "pre_classifier.bias"),
-    OPTIONAL_TRANSPOSED("classifier/kernel", "classifier.weight", 1),
-    OPTIONAL_VECTOR("classifier/bias", "classifier.bias"),
+    TOKEN_CLASSIFIER,
     {0}};
+static const iso_hf_tensor distilbert_tokens_tensors[] = {DISTILBERT_TENSORS, TOKEN_CLASSIFIER, {0}};
+static const iso_hf_tensor distilbert_masked_tensors[] = {
+    DISTILBERT_TENSORS, MASKED_TENSORS("vocab_transform", "vocab_layer_norm", "vocab_projector.bias"), {0}};
 
 static const char *const distilbert_ignored[] = {"distilbert.embeddings.position_ids", "vocab_*", NULL};
+static const char *const distilbert_masked_ignored[] = {"distilbert.embeddings.position_ids", NULL};
 
+#define DISTILBERT_KEYS                                                                                      \
+    SETTING("vocab_size", COUNT, "vocabulary", 30522, false),                                                \
+        SETTING("n_layers", COUNT, "layers", 6, false), SETTING("n_heads", COUNT, "heads", 12, false),       \
+        SETTING("dim", COUNT, "width", 768, false), SETTING("hidden_dim", COUNT, "hidden", 3072, false),     \
+        SETTING("max_position_embeddings", COUNT, "context", 512, false),                                    \
+        SETTING("dropout", REAL, "dropout", 0.1, false),                                                     \
+        SETTING("attention_dropout", REAL, "attention_dropout", 0.1, false)
 static const iso_hf_key distilbert_keys[] = {
-    SETTING("vocab_size", COUNT, "vocabulary", 30522, false),
-    SETTING("n_layers", COUNT, "layers", 6, false),
-    SETTING("n_heads", COUNT, "heads", 12, false),
-    SETTING("dim", COUNT, "width", 768, false),
-    SETTING("hidden_dim", COUNT, "hidden", 3072, false),
-    SETTING("max_position_embeddings", COUNT, "context", 512, false),
-    SETTING("dropout", REAL, "dropout", 0.1, false),
-    SETTING("attention_dropout", REAL, "attention_dropout", 0.1, false),
-    SETTING("seq_classif_dropout", REAL, "classifier_dropout", 0.2, false),
-    {0}};
+    DISTILBERT_KEYS, SETTING("seq_classif_dropout", REAL, "classifier_dropout", 0.2, false), {0}};
+static const iso_hf_key distilbert_tokens_keys[] = {DISTILBERT_KEYS, {0}};
+static const iso_hf_key distilbert_masked_keys[] = {
+    DISTILBERT_KEYS, FIXED("tie_word_embeddings", "true"), {0}};
 
 static iso_status distilbert_read(const char *file, const json_t *config, iso_builtin_settings *settings)
 {
@@ -228,16 +295,30 @@ static iso_status distilbert_read(const char *file, const json_t *config, iso_bu
     return read_all(file, config, "n_heads", "activation", 0, o);
 }
 
+/* A classifier of tokens drops as other layers do. */
+static iso_status distilbert_tokens_read(const char *file, const json_t *config,
+                                         iso_builtin_settings *settings)
+{
+    settings->bert.head = ISO_BERT_TOKEN_CLASSIFICATION;
+    settings->bert.classifier_dropout = settings->bert.dropout;
+    return distilbert_read(file, config, settings);
+}
+READ(distilbert_masked_read, distilbert_read, ISO_BERT_MASKED_LM)
+
 static void distilbert_write(const iso_builtin_settings *settings, json_t *config)
 {
     write_all(&settings->bert, "activation", config);
 }
 
 /* Its epsilon is no key. */
-static bool distilbert_has(const iso_builtin_settings *settings)
-{
-    return settings->bert.kind == ISO_BERT_DISTILBERT && settings->bert.epsilon == 1e-12;
-}
+#define DISTILBERT_HAS(name, head)                                                                           \
+    static bool name(const iso_builtin_settings *settings)                                                   \
+    {                                                                                                        \
+        return is_kind(settings, ISO_BERT_DISTILBERT, head) && settings->bert.epsilon == 1e-12;              \
+    }
+DISTILBERT_HAS(distilbert_has, ISO_BERT_SEQUENCE_CLASSIFICATION)
+DISTILBERT_HAS(distilbert_tokens_has, ISO_BERT_TOKEN_CLASSIFICATION)
+DISTILBERT_HAS(distilbert_masked_has, ISO_BERT_MASKED_LM)
 
 /* ---- ViT ---- */
 
@@ -312,17 +393,24 @@ static bool vit_has(const iso_builtin_settings *settings)
 
 /* ---- all ---- */
 
-#define BERT_LIKE(name, class_name)                                                                          \
-    .type = name, .class = class_name "ForSequenceClassification", .builtin = "bert",                        \
-    .size = sizeof(iso_bert_options), .labels = true
-const iso_hf_architecture iso_hf_bert = {
-    BERT_LIKE("bert", "Bert"), .prefix = "bert.", .tensors = bert_tensors, .ignored = bert_ignored,
-    .keys = bert_keys,         .read = bert_read, .write = bert_write,     .has = bert_has};
+#define ENCODER(name, class_name)                                                                            \
+    .type = name, .class = class_name, .builtin = "bert", .size = sizeof(iso_bert_options)
+#define ROWS(name, class_name)                                                                               \
+    ENCODER(name, class_name "ForSequenceClassification"), .labels = true, .task = "SEQ_CLS"
+#define TOKENS(name, class_name)                                                                             \
+    ENCODER(name, class_name "ForTokenClassification"), .labels = true, .task = "TOKEN_CLS"
+#define MASKED(name, class_name, prefix, its_copy)                                                           \
+    ENCODER(name, class_name "ForMaskedLM"), .table = prefix "embeddings.word_embeddings.weight",            \
+                                             .copy = its_copy
+#define LACKS_EPSILON .lacks = "an epsilon of DistilBERT other than 1e-12"
+
+const iso_hf_architecture iso_hf_bert = {ROWS("bert", "Bert"),    .prefix = "bert.", .tensors = bert_tensors,
+                                         .ignored = bert_ignored, .keys = bert_keys, .read = bert_read,
+                                         .write = bert_write,     .has = bert_has};
 const iso_hf_architecture iso_hf_roberta = {
-    BERT_LIKE("roberta", "Roberta"), .prefix = "roberta.", .tensors = roberta_tensors,
-    .ignored = roberta_ignored,      .keys = roberta_keys, .read = roberta_read,
-    .write = roberta_write,          .has = roberta_has};
-const iso_hf_architecture iso_hf_xlm_roberta = {BERT_LIKE("xlm-roberta", "XLMRoberta"),
+    ROWS("roberta", "Roberta"), .prefix = "roberta.", .tensors = roberta_tensors, .ignored = roberta_ignored,
+    .keys = roberta_keys,       .read = roberta_read, .write = roberta_write,     .has = roberta_has};
+const iso_hf_architecture iso_hf_xlm_roberta = {ROWS("xlm-roberta", "XLMRoberta"),
                                                 .prefix = "roberta.",
                                                 .tensors = roberta_tensors,
                                                 .ignored = roberta_ignored,
@@ -330,20 +418,80 @@ const iso_hf_architecture iso_hf_xlm_roberta = {BERT_LIKE("xlm-roberta", "XLMRob
                                                 .read = roberta_read,
                                                 .write = roberta_write,
                                                 .has = roberta_has};
-const iso_hf_architecture iso_hf_distilbert = {BERT_LIKE("distilbert", "DistilBert"),
-                                               .prefix = "distilbert.",
-                                               .tensors = distilbert_tensors,
-                                               .ignored = distilbert_ignored,
-                                               .keys = distilbert_keys,
-                                               .read = distilbert_read,
-                                               .write = distilbert_write,
-                                               .has = distilbert_has,
-                                               .lacks = "an epsilon of DistilBERT other than 1e-12"};
+const iso_hf_architecture iso_hf_distilbert = {
+    ROWS("distilbert", "DistilBert"), .prefix = "distilbert.", .tensors = distilbert_tensors,
+    .ignored = distilbert_ignored,    .keys = distilbert_keys, .read = distilbert_read,
+    .write = distilbert_write,        .has = distilbert_has,   LACKS_EPSILON};
+
+const iso_hf_architecture iso_hf_bert_tokens = {TOKENS("bert", "Bert"),
+                                                .prefix = "bert.",
+                                                .tensors = bert_tokens_tensors,
+                                                .ignored = bert_tokens_ignored,
+                                                .keys = bert_keys,
+                                                .read = bert_tokens_read,
+                                                .write = bert_write,
+                                                .has = bert_tokens_has};
+const iso_hf_architecture iso_hf_roberta_tokens = {
+    TOKENS("roberta", "Roberta"), .prefix = "roberta.",     .tensors = roberta_tokens_tensors,
+    .ignored = roberta_ignored,   .keys = roberta_keys,     .read = roberta_tokens_read,
+    .write = roberta_write,       .has = roberta_tokens_has};
+const iso_hf_architecture iso_hf_xlm_roberta_tokens = {TOKENS("xlm-roberta", "XLMRoberta"),
+                                                       .prefix = "roberta.",
+                                                       .tensors = roberta_tokens_tensors,
+                                                       .ignored = roberta_ignored,
+                                                       .keys = xlm_roberta_keys,
+                                                       .read = roberta_tokens_read,
+                                                       .write = roberta_write,
+                                                       .has = roberta_tokens_has};
+const iso_hf_architecture iso_hf_distilbert_tokens = {
+    TOKENS("distilbert", "DistilBert"), .prefix = "distilbert.",        .tensors = distilbert_tokens_tensors,
+    .ignored = distilbert_ignored,      .keys = distilbert_tokens_keys, .read = distilbert_tokens_read,
+    .write = distilbert_write,          .has = distilbert_tokens_has,   LACKS_EPSILON};
+
+const iso_hf_architecture iso_hf_bert_masked = {
+    MASKED("bert", "Bert", "bert.", "cls.predictions.decoder.weight"),
+    .prefix = "bert.",
+    .tensors = bert_masked_tensors,
+    .ignored = bert_masked_ignored,
+    .keys = bert_masked_keys,
+    .read = bert_masked_read,
+    .write = bert_write,
+    .has = bert_masked_has};
+const iso_hf_architecture iso_hf_roberta_masked = {
+    MASKED("roberta", "Roberta", "roberta.", "lm_head.decoder.weight"),
+    .prefix = "roberta.",
+    .tensors = roberta_masked_tensors,
+    .ignored = roberta_masked_ignored,
+    .keys = roberta_masked_keys,
+    .read = roberta_masked_read,
+    .write = roberta_write,
+    .has = roberta_masked_has};
+const iso_hf_architecture iso_hf_xlm_roberta_masked = {
+    MASKED("xlm-roberta", "XLMRoberta", "roberta.", "lm_head.decoder.weight"),
+    .prefix = "roberta.",
+    .tensors = roberta_masked_tensors,
+    .ignored = roberta_masked_ignored,
+    .keys = xlm_roberta_masked_keys,
+    .read = roberta_masked_read,
+    .write = roberta_write,
+    .has = roberta_masked_has};
+const iso_hf_architecture iso_hf_distilbert_masked = {
+    MASKED("distilbert", "DistilBert", "distilbert.", "vocab_projector.weight"),
+    .prefix = "distilbert.",
+    .tensors = distilbert_masked_tensors,
+    .ignored = distilbert_masked_ignored,
+    .keys = distilbert_masked_keys,
+    .read = distilbert_masked_read,
+    .write = distilbert_write,
+    .has = distilbert_masked_has,
+    LACKS_EPSILON};
+
 const iso_hf_architecture iso_hf_vit = {.type = "vit",
                                         .class = "ViTForImageClassification",
                                         .builtin = "vit",
                                         .size = sizeof(iso_vit_options),
                                         .labels = true,
+                                        .task = "SEQ_CLS",
                                         .prefix = "vit.",
                                         .tensors = vit_tensors,
                                         .ignored = vit_ignored,

@@ -11,22 +11,38 @@
 extern "C" {
 #endif
 
+/* What a classifier of rows, or of images, is trained for: problem_type of config.json. */
+typedef enum iso_pretrained_problem {
+    ISO_PROBLEM_BY_LABELS, /* it does not say: one label is a regression, several are classes */
+    ISO_PROBLEM_REGRESSION,
+    ISO_PROBLEM_SINGLE_LABEL,
+    ISO_PROBLEM_MULTI_LABEL,
+} iso_pretrained_problem;
+
 /* The network of a config.json. */
 typedef struct iso_pretrained {
     const iso_builtin_model *model; /* gpt, llama, bert or vit; constant */
     iso_builtin_settings settings;
     int vocabulary; /* its tokens are below it; 0: it has none */
     int outputs;    /* of the model: the vocabulary; of a classifier the labels */
+    int labels;     /* of an encoder: those of the file, also if it is none of a classifier; else 0 */
+    iso_pretrained_problem problem;
 } iso_pretrained;
 
 /* Reads config.json of a folder. iso_builtin_model_create makes the model, for rows of at most `context` tokens,
  * or images:
  *     iso_builtin_model_create(ctx, net.model, ISO_SHAPE(256), net.outputs, ISO_F32, &net.settings)
+ * An encoder's head is that of the file ("architectures"); another can be set in .bert.head, with `outputs` for it.
  * All but llama drop elements in training if the file says so (resid_pdrop and the like); .gpt.dropout can be
  * changed. A classifier may be made for other labels than the file's if the files of weights have none. Weights
  * are loaded after iso_compile, by iso_pretrained_load_weights. ISO_INVALID names the file, the key and the value
  * that the built-in models do not have; ISO_IO. The chief reads the file. Collective. */
 ISO_API iso_status iso_pretrained_read(iso_context *ctx, const char *folder, iso_pretrained *net);
+
+/* Sets the loss, .ignore_class and the metrics with which transformers trains such a network with so many outputs,
+ * among options that have none: mean squared error of a regression, binary cross-entropy where rows have several
+ * labels, otherwise those of iso_builtin_model_objective, whose result it returns. Local. */
+ISO_API int iso_pretrained_objective(const iso_pretrained *net, int outputs, iso_compile_options *options);
 
 /* Loads weights into a gpt, llama, bert or vit (iso_gpt and so on, iso_builtin_model_create), on any mesh,
  * compiled or not. path: a folder, a .safetensors file or a .safetensors.index.json file. Each rank reads what its

@@ -11,7 +11,6 @@
 #define ISO_HF_CONFIG "config.json"
 #define ISO_HF_WEIGHTS "model.safetensors"
 #define ISO_HF_INDEX "model.safetensors.index.json"
-#define ISO_HF_COPY "lm_head.weight"
 
 /* ---- architectures (architectures.c) ---- */
 
@@ -65,8 +64,9 @@ typedef struct iso_hf_architecture {
     const char *prefix;           /* of the names, which files of the bare model lack */
     const iso_hf_tensor *tensors; /* ends with NULL */
     const char *const *ignored;   /* tensors that hold nothing that the model has; ends with NULL */
-    /* Of tokens, of which files of a model with tied tables may have a copy, ISO_HF_COPY; NULL: none has. */
-    const char *table;
+    /* Of tokens, of which files of a model with tied tables may have a copy, and its name; NULL: none has. */
+    const char *table, *copy;
+    const char *task;       /* of PEFT; NULL: none */
     const iso_hf_key *keys; /* ends with NULL */
     /* What no row says. file: for messages. Reads settings, which have the values of the rows; adds keys to an object
      * that has those of the rows. */
@@ -85,10 +85,15 @@ extern const iso_hf_architecture iso_hf_gpt2, iso_hf_gpt_neox, iso_hf_llama, iso
     &iso_hf_gpt2, &iso_hf_gpt_neox, &iso_hf_llama, &iso_hf_mistral, &iso_hf_qwen2, &iso_hf_qwen3,            \
         &iso_hf_phi3, &iso_hf_mixtral, &iso_hf_qwen3_moe, &iso_hf_gemma, &iso_hf_gemma2, &iso_hf_gemma3,     \
         &iso_hf_olmo2, &iso_hf_granite, &iso_hf_olmoe, &iso_hf_qwen2_moe
-/* Those of encoders.c, likewise. */
+/* Those of encoders.c, likewise: of one type the first classifies rows. */
 extern const iso_hf_architecture iso_hf_bert, iso_hf_roberta, iso_hf_xlm_roberta, iso_hf_distilbert,
-    iso_hf_vit;
-#define ISO_HF_ENCODERS &iso_hf_bert, &iso_hf_roberta, &iso_hf_xlm_roberta, &iso_hf_distilbert, &iso_hf_vit
+    iso_hf_vit, iso_hf_bert_tokens, iso_hf_roberta_tokens, iso_hf_xlm_roberta_tokens,
+    iso_hf_distilbert_tokens, iso_hf_bert_masked, iso_hf_roberta_masked, iso_hf_xlm_roberta_masked,
+    iso_hf_distilbert_masked;
+#define ISO_HF_ENCODERS                                                                                      \
+    &iso_hf_bert, &iso_hf_roberta, &iso_hf_xlm_roberta, &iso_hf_distilbert, &iso_hf_vit,                     \
+        &iso_hf_bert_tokens, &iso_hf_roberta_tokens, &iso_hf_xlm_roberta_tokens, &iso_hf_distilbert_tokens,  \
+        &iso_hf_bert_masked, &iso_hf_roberta_masked, &iso_hf_xlm_roberta_masked, &iso_hf_distilbert_masked
 
 /* All; ends with NULL. */
 extern const iso_hf_architecture *const iso_hf_architectures[];
@@ -100,8 +105,12 @@ bool iso_hf_architecture_fits(const iso_hf_architecture *other, const iso_hf_arc
                               const iso_builtin_settings *settings);
 /* The value in a file of JSON of at most `most` bytes; owned by the caller: json_decref. */
 iso_status iso_hf_read_json(const char *path, size_t most, json_t **value);
-/* The architecture that a config.json names by its model_type; NULL: none. */
+/* The architecture that a config.json names by its model_type and, if one has it, the class in "architectures";
+ * NULL: none. */
 const iso_hf_architecture *iso_hf_architecture_find(const json_t *config);
+/* The first one of the model_type of a config.json that has the model of another architecture; NULL: none. */
+const iso_hf_architecture *iso_hf_architecture_like(const json_t *config, const iso_hf_architecture *other,
+                                                    const iso_builtin_settings *settings);
 /* The row of a variable and the number of its block (0 if it is in none). NULL: there is none. */
 const iso_hf_tensor *iso_hf_tensor_of(const iso_hf_architecture *architecture, const char *path,
                                       int64_t *block);
@@ -129,9 +138,9 @@ void iso_hf_config_write(const iso_hf_architecture *architecture, const iso_buil
                          const char *dtype, json_t *config);
 /* The error ISO_INVALID: "FILE: KEY is VALUE; SUPPORTED". */
 iso_status iso_hf_refuse(const char *file, const char *key, const json_t *value, const char *supported);
-/* The number of labels of a config.json; and the keys of a model with `count` labels: the names that `config` has if
- * they are as many, otherwise those of transformers. ISO_INVALID: iso_hf_refuse. */
-iso_status iso_hf_read_labels(const char *file, const json_t *config, int *count);
+/* The number of labels of a config.json, and what they are for; and the keys of a model with `count` labels: the
+ * names that `config` has if they are as many, otherwise those of transformers. ISO_INVALID: iso_hf_refuse. */
+iso_status iso_hf_read_labels(const char *file, const json_t *config, iso_pretrained *net);
 void iso_hf_write_labels(int64_t count, json_t *config);
 /* A number that a key has; false: it has another value, such as null, which transformers takes of few keys. A key
  * that is missing has the fallback. */

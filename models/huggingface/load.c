@@ -73,7 +73,7 @@ static iso_status check_copy(const loading *l, iso_saved_file *file, int tensor)
         table >= 0 && shape->rank == 2 && iso_shape_equal(shape, &iso_saved_file_tensor(other, table)->shape);
     const size_t bytes = equal ? (size_t)(ROWS * shape->dim[1]) * sizeof(float) : 0;
     void *a = iso_new(bytes + 1), *b = iso_new(bytes + 1);
-    iso_status status = a && b ? ISO_OK : iso_no_memory("rows of '%s'", ISO_HF_COPY);
+    iso_status status = a && b ? ISO_OK : iso_no_memory("rows of '%s'", l->architecture->copy);
     for (int64_t row = 0; status == ISO_OK && equal && row < shape->dim[0]; row += ROWS) {
         const int64_t rows = shape->dim[0] - row < ROWS ? shape->dim[0] - row : ROWS;
         const iso_box box = {.rank = 2, .offset = {row, 0}, .extent = {rows, shape->dim[1]}};
@@ -86,7 +86,7 @@ static iso_status check_copy(const loading *l, iso_saved_file *file, int tensor)
     iso_free(b);
     if (status == ISO_OK && !equal)
         status = iso_error(ISO_INVALID, "'%s': '%s' differs from '%s'; the model has one table for both",
-                           iso_saved_file_path(file), ISO_HF_COPY, l->architecture->table);
+                           iso_saved_file_path(file), l->architecture->copy, l->architecture->table);
     return status;
 }
 
@@ -99,7 +99,7 @@ static iso_status check_file(const loading *l, iso_graph *graph, iso_saved_file 
         if (iso_hf_is_ignored(l->architecture, name) || iso_hf_is_known(l->architecture, graph, name))
             continue;
         iso_status status = ISO_OK;
-        if (!l->architecture->table || strcmp(name, ISO_HF_COPY) != 0)
+        if (!l->architecture->copy || strcmp(name, l->architecture->copy) != 0)
             status = iso_error(ISO_INVALID, "'%s' holds the tensor '%s', which the model does not have",
                                iso_saved_file_path(file), name);
         else if (iso_is_chief(iso_graph_context(graph)))

@@ -366,8 +366,8 @@ static iso_status read_source(const char *source, saving *s)
     const json_t *named = json_object_get(config, "dtype");
     named = json_is_string(named) ? named : json_object_get(config, "torch_dtype");
     s->stored = iso_storage_type_float(json_string_value(named));
-    const iso_hf_architecture *a = iso_hf_architecture_find(config);
-    if (a && iso_hf_architecture_fits(a, s->architecture, &s->settings))
+    const iso_hf_architecture *a = iso_hf_architecture_like(config, s->architecture, &s->settings);
+    if (a)
         s->architecture = a;
     json_decref(config);
     return status;

@@ -5,13 +5,14 @@ import shutil
 
 import peft
 import torch
-from make import HERE, STEPS, groups, logits_of, open_net, rows_of
+from make import HERE, STEPS, groups, logits_of, loss_of, open_net, rows_of
 
 # name: the folder of the model, the layers that are adapted
 ADAPTERS = {
     "adapter-bert": ("bert", ["query", "value"]),
     "adapter-roberta": ("roberta", ["key", "output.dense"]),
     "adapter-distilbert": ("distilbert", ["q_lin", "lin1"]),
+    "adapter-roberta-tokens": ("roberta-tokens", ["query", "value"]),
 }
 
 
@@ -19,7 +20,8 @@ def save(name, seed):
     base, layers = ADAPTERS[name]
     torch.manual_seed(seed)
     # task_type makes the classifier one of the "modules_to_save"
-    net = peft.get_peft_model(open_net(base), peft.LoraConfig(r=2, lora_alpha=3, target_modules=layers, task_type="SEQ_CLS"))
+    task = "TOKEN_CLS" if "tokens" in name else "SEQ_CLS"
+    net = peft.get_peft_model(open_net(base), peft.LoraConfig(r=2, lora_alpha=3, target_modules=layers, task_type=task))
     for p in net.parameters():
         if p.requires_grad:
             torch.nn.init.normal_(p, 0, 0.3)
@@ -40,7 +42,7 @@ def compute(name, file):
     optimizer, losses = torch.optim.AdamW(trained, lr=0.01, eps=1e-20), []
     logits = logits_of(net, x).detach().reshape(-1).tolist()
     for _ in range(STEPS):
-        loss = torch.nn.functional.cross_entropy(logits_of(net, x), y)
+        loss = loss_of(net, x, y)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -34,23 +34,36 @@ enum {
 static iso_context *ctx;
 static char folder[64];
 
+/* What the labels of its rows are. */
+enum { A_CLASS, CLASS_OF_TOKENS, MASKED_TOKENS, NUMBERS, FLAGS };
+
 static const struct network {
     const char *name, *layouts;
     int pad;          /* -1: it takes images */
     const char *base; /* the name is that of an adapter for this model; NULL: of a model */
-} networks[] = {{"bert", "models/layouts/bert-tensor.json", 0, NULL},
-                {"roberta", "models/layouts/bert-tensor.json", 1, NULL},
-                {"xlm-roberta", "models/layouts/bert-tensor.json", 1, NULL},
-                {"distilbert", "models/layouts/bert-tensor.json", 0, NULL},
-                {"vit", "models/layouts/vit-tensor.json", -1, NULL},
-                {"vit-other", "models/layouts/vit-tensor.json", -1, NULL}};
+    int labels;
+} networks[] = {{"bert", "models/layouts/bert-tensor.json", 0, NULL, A_CLASS},
+                {"roberta", "models/layouts/bert-tensor.json", 1, NULL, A_CLASS},
+                {"xlm-roberta", "models/layouts/bert-tensor.json", 1, NULL, A_CLASS},
+                {"distilbert", "models/layouts/bert-tensor.json", 0, NULL, A_CLASS},
+                {"vit", "models/layouts/vit-tensor.json", -1, NULL, A_CLASS},
+                {"vit-other", "models/layouts/vit-tensor.json", -1, NULL, A_CLASS},
+                {"bert-tokens", "models/layouts/bert-tensor.json", 0, NULL, CLASS_OF_TOKENS},
+                {"roberta-tokens", "models/layouts/bert-tensor.json", 1, NULL, CLASS_OF_TOKENS},
+                {"distilbert-tokens", "models/layouts/bert-tensor.json", 0, NULL, CLASS_OF_TOKENS},
+                {"bert-masked", "models/layouts/bert-tensor.json", 0, NULL, MASKED_TOKENS},
+                {"roberta-masked", "models/layouts/bert-tensor.json", 1, NULL, MASKED_TOKENS},
+                {"distilbert-masked", "models/layouts/bert-tensor.json", 0, NULL, MASKED_TOKENS},
+                {"bert-regression", "models/layouts/bert-tensor.json", 0, NULL, NUMBERS},
+                {"distilbert-multi", "models/layouts/bert-tensor.json", 0, NULL, FLAGS}};
 enum { NETWORKS = sizeof networks / sizeof *networks };
 
 /* Of PEFT, with the classifiers as a whole. */
 static const struct network adapters[] = {
-    {"adapter-bert", "models/layouts/bert-tensor.json", 0, "bert"},
-    {"adapter-roberta", "models/layouts/bert-tensor.json", 1, "roberta"},
-    {"adapter-distilbert", "models/layouts/bert-tensor.json", 0, "distilbert"}};
+    {"adapter-bert", "models/layouts/bert-tensor.json", 0, "bert", A_CLASS},
+    {"adapter-roberta", "models/layouts/bert-tensor.json", 1, "roberta", A_CLASS},
+    {"adapter-distilbert", "models/layouts/bert-tensor.json", 0, "distilbert", A_CLASS},
+    {"adapter-roberta-tokens", "models/layouts/bert-tensor.json", 1, "roberta-tokens", CLASS_OF_TOKENS}};
 enum { ADAPTERS = sizeof adapters / sizeof *adapters };
 
 /* layouts: those of the network; otherwise all weights are replicated. */
@@ -74,9 +87,26 @@ static int below(uint32_t *state, int n)
 }
 
 typedef struct rows {
-    int32_t token[BATCH][CONTEXT], label[BATCH];
+    int32_t token[BATCH][CONTEXT], label[BATCH], token_label[BATCH][CONTEXT];
+    float number[BATCH][CLASSES];
     uint8_t image[BATCH][SIDE * SIDE * CHANNELS];
 } rows;
+
+static void make_other_labels(const struct network *net, uint32_t *state, rows *made)
+{
+    const int classes = net->labels == CLASS_OF_TOKENS ? CLASSES : VOCABULARY;
+    for (int r = 0; r < BATCH; r++) {
+        for (int i = 0; i < CLASSES && net->labels == NUMBERS; i++)
+            made->number[r][i] = (float)below(state, 128) / 64 - 1;
+        for (int i = 0; i < CLASSES && net->labels == FLAGS; i++)
+            made->number[r][i] = (float)below(state, 2);
+        for (int i = 0; i < CONTEXT && (net->labels == CLASS_OF_TOKENS || net->labels == MASKED_TOKENS);
+             i++) {
+            const int label = below(state, classes);
+            made->token_label[r][i] = made->token[r][i] == net->pad || (r + i) % 3 == 0 ? -100 : label;
+        }
+    }
+}
 
 static rows make_rows(const struct network *net)
 {
@@ -92,11 +122,23 @@ static rows make_rows(const struct network *net)
             made.image[r][i] = (uint8_t)below(&state, 256);
         made.label[r] = below(&state, CLASSES);
     }
+    make_other_labels(net, &state, &made);
     return made;
 }
 
+static bool labels_tokens(const struct network *net)
+{
+    return net->labels == CLASS_OF_TOKENS || net->labels == MASKED_TOKENS;
+}
+
+/* Logits that are compared: of masked tokens the first ones alone. */
+static int logit_count(const struct network *net)
+{
+    return BATCH * CLASSES * (labels_tokens(net) ? CONTEXT : 1);
+}
+
 typedef struct expected {
-    double logits[BATCH * CLASSES], loss[STEPS];
+    double logits[BATCH * CONTEXT * CLASSES], loss[STEPS];
 } expected;
 
 static void read_line(FILE *in, const char *want, double *values, int count)
@@ -115,7 +157,7 @@ static expected read_expected(const struct network *net)
     expected e;
     FILE *in = fopen(net->base ? "tests/encoders/expected_adapters.txt" : "tests/encoders/expected.txt", "r");
     ck_assert_ptr_nonnull(in);
-    read_line(in, net->name, e.logits, BATCH * CLASSES);
+    read_line(in, net->name, e.logits, logit_count(net));
     read_line(in, net->name, e.loss, STEPS);
     fclose(in);
     return e;
@@ -175,12 +217,13 @@ static job begin_job_with(const struct network *net, const char *adapter, const 
     const iso_lora_options lora = {
         .rank = its.rank, .alpha = its.alpha, .target = its.target, .trained = its.trained};
     ck_assert_int_eq(read.vocabulary, net->pad < 0 ? 0 : VOCABULARY);
-    ck_assert_int_eq(read.outputs, CLASSES);
+    ck_assert_int_eq(read.outputs, net->labels == MASKED_TOKENS ? VOCABULARY : CLASSES);
     set_options(net, s, &read.settings);
     j.model = iso_builtin_model_create_adapted(ctx, read.model, row_of(net), read.outputs, precision,
                                                &read.settings, adapter ? &lora : NULL);
-    check_ok(iso_compile(j.model, .optimizer = optimizer, .loss = read.model->loss,
-                         .distribution = j.distribution));
+    iso_compile_options options = {.optimizer = optimizer, .distribution = j.distribution};
+    iso_pretrained_objective(&read, read.outputs, &options);
+    check_ok(iso_compile_with(j.model, &options, sizeof options));
     check_ok(iso_pretrained_load_weights(j.model, folder_of(base)));
     if (adapter)
         check_ok(iso_pretrained_load_adapter(j.model, adapter));
@@ -211,21 +254,36 @@ static iso_dataset *open_rows(const struct network *net, const rows *made)
     const iso_data_array x =
         net->pad < 0 ? (iso_data_array){made->image, ISO_U8, ISO_SHAPE(BATCH, SIDE, SIDE, CHANNELS)}
                      : (iso_data_array){made->token, ISO_I32, ISO_SHAPE(BATCH, CONTEXT)};
-    check_ok(iso_dataset_arrays(ctx, &data, .x = x, .y = {made->label, ISO_I32, ISO_SHAPE(BATCH)}));
+    const iso_data_array y =
+        labels_tokens(net)       ? (iso_data_array){made->token_label, ISO_I32, ISO_SHAPE(BATCH, CONTEXT)}
+        : net->labels >= NUMBERS ? (iso_data_array){made->number, ISO_F32, ISO_SHAPE(BATCH, CLASSES)}
+                                 : (iso_data_array){made->label, ISO_I32, ISO_SHAPE(BATCH)};
+    check_ok(iso_dataset_arrays(ctx, &data, .x = x, .y = y));
     check_ok(iso_dataset_batch(data, BATCH));
     return data;
 }
 
-static void check_logits(const char *what, iso_model *model, iso_dataset *data, const expected *e,
+/* The first CLASSES logits of each row, or of each position. */
+static void predict(const struct network *net, iso_model *model, iso_dataset *data, double *y)
+{
+    static double all[BATCH * CONTEXT * VOCABULARY];
+    static float narrow[BATCH * CONTEXT * VOCABULARY];
+    const bool wide = iso_tensor_dtype(iso_model_output(model)) == ISO_F64;
+    const iso_shape *shape = iso_tensor_shape(iso_model_output(model));
+    const int outputs = (int)shape->dim[shape->rank - 1];
+    check_ok(iso_predict(model, data, .outputs = {wide ? (void *)all : narrow}, .verbose = ISO_ZERO));
+    for (int i = 0; i < logit_count(net); i++) {
+        const int at = i / CLASSES * outputs + i % CLASSES;
+        y[i] = wide ? all[at] : (double)narrow[at];
+    }
+}
+
+static void check_logits(const struct network *net, iso_model *model, iso_dataset *data, const expected *e,
                          double tolerance)
 {
-    double y[BATCH * CLASSES];
-    float narrow[BATCH * CLASSES];
-    const bool wide = iso_tensor_dtype(iso_model_output(model)) == ISO_F64;
-    check_ok(iso_predict(model, data, .outputs = {wide ? (void *)y : narrow}, .verbose = ISO_ZERO));
-    for (int i = 0; i < BATCH * CLASSES && !wide; i++)
-        y[i] = narrow[i];
-    check_near(what, y, e->logits, BATCH * CLASSES, tolerance);
+    double y[BATCH * CONTEXT * CLASSES];
+    predict(net, model, data, y);
+    check_near(net->name, y, e->logits, logit_count(net), tolerance);
 }
 
 /* The loss of the epoch, which is one step. */
@@ -253,7 +311,7 @@ static void check_losses(const struct network *net, const struct setting *s)
     job j = begin_job(net, s, ISO_F64,
                       iso_adamw(0.01, .epsilon = 1e-20, .weight_decay = 0.1, .no_decay = "bias,gamma,beta"));
     iso_dataset *data = open_rows(net, &made);
-    check_logits(net->name, j.model, data, &e, 1e-12);
+    check_logits(net, j.model, data, &e, 1e-12);
     for (int i = 0; i < STEPS; i++) {
         double loss = step(j.model, data);
         ck_assert_msg(fabs(loss - e.loss[i]) < 1e-9, "%s, mesh %s, step %d: loss %.12f, expected %.12f",
@@ -299,7 +357,7 @@ static void check_saved_adapter(const struct network *net, const char *trained)
     expected e;
     snprintf(out, sizeof out, "%s", in_folder(folder, net->name));
     step(j.model, data);
-    check_ok(iso_predict(j.model, data, .outputs = {e.logits}, .verbose = ISO_ZERO));
+    predict(net, j.model, data, e.logits);
     check_ok(iso_pretrained_save_adapter_check(j.model, out, NULL));
     check_ok(iso_pretrained_save_adapter(j.model, out, NULL));
     check_ok(iso_pretrained_read_adapter(ctx, out, &its));
@@ -307,7 +365,7 @@ static void check_saved_adapter(const struct network *net, const char *trained)
     iso_free(its.target);
     iso_free(its.trained);
     job again = begin_job_with(net, out, &settings[2], ISO_F64, optimizer);
-    check_logits(net->name, again.model, data, &e, 1e-12);
+    check_logits(net, again.model, data, &e, 1e-12);
     end_job(&again);
     end_job(&j);
     iso_dataset_destroy(data);
@@ -315,7 +373,8 @@ static void check_saved_adapter(const struct network *net, const char *trained)
 
 START_TEST(a_saved_adapter_has_the_classifier)
 {
-    static const char *const trained[ADAPTERS] = {"classifier", "pooler|classifier", "pooler|classifier"};
+    static const char *const trained[ADAPTERS] = {"classifier", "pooler|classifier", "pooler|classifier",
+                                                  "classifier"};
     for (int n = 0; n < ADAPTERS && iso_ranks(ctx) == 1; n++)
         check_saved_adapter(&adapters[n], trained[n]);
 }
@@ -391,7 +450,7 @@ START_TEST(other_precisions)
             const rows made = make_rows(&networks[n]);
             job j = begin_job(&networks[n], s, precisions[p].dtype, iso_sgd(0.1));
             iso_dataset *data = open_rows(&networks[n], &made);
-            check_logits(networks[n].name, j.model, data, &e, precisions[p].tolerance);
+            check_logits(&networks[n], j.model, data, &e, precisions[p].tolerance);
             double loss = step(j.model, data);
             ck_assert_double_le(fabs(loss - e.loss[0]), precisions[p].tolerance);
             iso_dataset_destroy(data);
@@ -469,6 +528,8 @@ static void check_new_classifier(const char *name, const char *pooler, const cha
 {
     iso_pretrained read;
     check_ok(iso_pretrained_read(ctx, folder_of(name), &read));
+    if (read.model->tokens)
+        read.settings.bert.head = ISO_BERT_SEQUENCE_CLASSIFICATION;
     iso_model *model[2];
     const iso_shape row = read.model->tokens ? ISO_SHAPE(CONTEXT) : ISO_SHAPE(SIDE, SIDE, CHANNELS);
     for (int i = 0; i < 2; i++) {
@@ -549,8 +610,12 @@ START_TEST(what_a_config_cannot_have)
                     "is_decoder is true; only false");
     check_no_config("bert", "\"is_decoder\": false", "\"position_embedding_type\": \"relative_key\"",
                     "position_embedding_type is \"relative_key\"; only \"absolute\" is supported");
-    check_no_config("bert", "\"is_decoder\": false", "\"problem_type\": \"regression\"",
-                    "problem_type is \"regression\"; only \"single_label_classification\" is supported");
+    check_no_config("bert", "\"is_decoder\": false", "\"problem_type\": \"ranking\"",
+                    "problem_type is \"ranking\"; \"regression\", \"single_label_classification\" and "
+                    "\"multi_label_classification\" are supported");
+    check_no_config("bert", "\"is_decoder\": false", "\"problem_type\": 1", "problem_type is 1");
+    check_no_config("bert-masked", "\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false",
+                    "tie_word_embeddings is false; only true is supported");
     check_no_config("bert", "\"pad_token_id\": 0", "\"pad_token_id\": null",
                     "pad_token_id is null; it must be a token of the vocabulary");
     check_no_config("bert", "\"pad_token_id\": 0", "\"pad_token_id\": 31",
