@@ -56,14 +56,9 @@ const iso_setting iso_llama_settings[] = {ISO_SETTING(iso_llama_options, COUNT, 
                                           ISO_SETTING(iso_llama_options, FLAG, recompute, 0),
                                           {0}};
 
-static double epsilon_of(const iso_llama_options *o)
-{
-    return o->epsilon ? o->epsilon : ISO_ZERO;
-}
-
 static iso_tensor *llama_norm(const iso_llama_options *o, iso_tensor *x, const char *name)
 {
-    return iso_rms_norm(x, .epsilon = epsilon_of(o), .zero_centered = o->zero_centered, .name = name);
+    return iso_rms_norm(x, .epsilon = o->epsilon, .zero_centered = o->zero_centered, .name = name);
 }
 
 static iso_tensor *pre_norm(const iso_llama_options *o, iso_tensor *x, const char *name)
@@ -101,7 +96,7 @@ static iso_tensor *llama_attention(const iso_llama_options *o, int64_t number, i
     iso_tensor *h = pre_norm(o, x, "attention_norm");
     h = iso_grouped_query_attention(
         h, h, o->head_dim, o->heads, o->kv_heads, .causal = true, .no_bias = !o->qkv_bias,
-        .no_output_bias = !o->output_bias, .qk_norm = o->qk_norm, .qk_norm_epsilon = epsilon_of(o),
+        .no_output_bias = !o->output_bias, .qk_norm = o->qk_norm, .qk_norm_epsilon = o->epsilon,
         .qk_norm_zero_centered = o->qk_norm && o->zero_centered, .qk_norm_whole = o->qk_norm_whole,
         .sliding_window = window ? o->window : 0, .score_scale = o->attention_scale,
         .score_cap = o->attention_cap, .rope_max_wavelength = local ? o->local_wavelength : o->wavelength,

@@ -22,9 +22,9 @@ bool iso_transformer_count_fits(iso_graph *graph, const char *model, const char 
 
 bool iso_transformer_epsilon_fits(iso_graph *graph, const char *model, double epsilon)
 {
-    bool fits = epsilon >= 0 && epsilon < 1;
+    bool fits = epsilon > 0 && epsilon < 1;
     if (!fits)
-        iso_graph_fail(graph, "%s: epsilon is %g; it must be from 0 to below 1", model, epsilon);
+        iso_graph_fail(graph, "%s: epsilon is %g; it must be above 0 and below 1", model, epsilon);
     return fits;
 }
 
@@ -43,7 +43,7 @@ iso_tensor *iso_transformer_dropout(iso_tensor *x, double rate)
 
 iso_tensor *iso_transformer_layer_norm(iso_tensor *x, double epsilon, const char *name)
 {
-    return iso_layer_norm(x, .epsilon = epsilon ? epsilon : ISO_ZERO, .name = name);
+    return iso_layer_norm(x, .epsilon = epsilon, .name = name);
 }
 
 iso_tensor *iso_transformer_tied_logits(iso_tensor *h, int64_t vocabulary, int64_t width)

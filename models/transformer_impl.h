@@ -21,7 +21,6 @@ bool iso_transformer_epsilon_fits(iso_graph *graph, const char *model, double ep
 bool iso_transformer_rate_fits(iso_graph *graph, const char *model, const char *setting, double rate);
 /* Dropout; x itself if the rate is 0. */
 iso_tensor *iso_transformer_dropout(iso_tensor *x, double rate);
-/* iso_layer_norm, whose epsilon may be 0. */
 iso_tensor *iso_transformer_layer_norm(iso_tensor *x, double epsilon, const char *name);
 /* h: [batch, t, width] -> logits [batch, t, vocabulary] by the table of the layer token_embedding, which is an
  * iso_reversible_embedding. */

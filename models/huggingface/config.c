@@ -150,6 +150,9 @@ static iso_status read_key(const char *file, const json_t *config, const iso_hf_
             status = iso_hf_refuse(file, key->key, value, "it must be true or false");
         number = value ? json_is_true(value) : key->fallback;
         break;
+    case ISO_HF_POSITIVE:
+        status = iso_hf_positive(file, config, key->key, key->fallback, &number);
+        break;
     case ISO_HF_REAL:
         if (!iso_hf_number(config, key->key, key->fallback, &number))
             status = iso_hf_refuse(file, key->key, value, "it must be a number");
@@ -327,7 +330,7 @@ int iso_pretrained_objective(const iso_pretrained *net, int outputs, iso_compile
 
 static json_t *value_of(const iso_hf_key *key, double number)
 {
-    if (key->kind == ISO_HF_REAL)
+    if (key->kind == ISO_HF_REAL || key->kind == ISO_HF_POSITIVE)
         return json_real(number);
     if (key->kind == ISO_HF_FLAG)
         return json_boolean(number != 0);

@@ -14,9 +14,6 @@ iso_status iso_hf_read_heads(const char *file, const json_t *config, const iso_h
     static const char kv[] = "num_key_value_heads", dim[] = "head_dim";
     int64_t kv_heads = heads->kv_heads ? heads->kv_heads : o->heads, head_dim = heads->head_dim;
     iso_status status;
-    if (o->epsilon < 0)
-        return iso_hf_refuse(file, "rms_norm_eps", json_object_get(config, "rms_norm_eps"),
-                             "it must not be negative");
     if (heads->null_kv_heads && json_is_null(json_object_get(config, kv)))
         o->kv_heads = o->heads;
     else

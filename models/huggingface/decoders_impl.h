@@ -42,7 +42,7 @@ extern const char *const iso_hf_llama_ignored[];
         SETTING("hidden_size", COUNT, "width", width, false)
 #define DECODER_KEYS(hidden_key, hidden, epsilon, is_tied)                                                   \
     SETTING(hidden_key, COUNT, "hidden", hidden, false),                                                     \
-        SETTING("rms_norm_eps", REAL, "epsilon", epsilon, false),                                            \
+        SETTING("rms_norm_eps", POSITIVE, "epsilon", epsilon, false),                                        \
         SETTING("tie_word_embeddings", FLAG, "tied", is_tied, false), FIXED("attention_dropout", "0.0")
 #define LLAMA_KEYS_WITH(hidden_key, hidden, epsilon)                                                         \
     DECODER_KEYS(hidden_key, hidden, epsilon, 0), FIXED("hidden_act", "\"silu\"")

@@ -91,7 +91,7 @@ static const char *const roberta_ignored[] = {"roberta.embeddings.position_ids",
         SETTING("hidden_size", COUNT, "width", 768, false),                                                  \
         SETTING("intermediate_size", COUNT, "hidden", 3072, false),                                          \
         SETTING("type_vocab_size", COUNT, "token_types", 2, false),                                          \
-        SETTING("layer_norm_eps", REAL, "epsilon", epsilon, false),                                          \
+        SETTING("layer_norm_eps", POSITIVE, "epsilon", epsilon, false),                                      \
         SETTING("hidden_dropout_prob", REAL, "dropout", 0.1, false),                                         \
         SETTING("attention_probs_dropout_prob", REAL, "attention_dropout", 0.1, false),                      \
         FIXED("is_decoder", "false"), FIXED("add_cross_attention", "false"),                                 \
@@ -361,7 +361,7 @@ static const iso_hf_key vit_keys[] = {
     SETTING("patch_size", COUNT, "patch", 16, false),
     SETTING("image_size", COUNT, "image", 224, false),
     SETTING("num_channels", COUNT, "channels", 3, false),
-    SETTING("layer_norm_eps", REAL, "epsilon", 1e-12, false),
+    SETTING("layer_norm_eps", POSITIVE, "epsilon", 1e-12, false),
     SETTING("hidden_dropout_prob", REAL, "dropout", 0, false),
     SETTING("attention_probs_dropout_prob", REAL, "attention_dropout", 0, false),
     FIXED("qkv_bias", "true"),

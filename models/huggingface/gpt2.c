@@ -35,7 +35,7 @@ static const iso_hf_key gpt_keys[] = {SETTING("n_layer", COUNT, "layers", 12, fa
                                       SETTING("n_embd", COUNT, "width", 768, false),
                                       SETTING("n_positions", COUNT, "context", 1024, false),
                                       SETTING("n_inner", COUNT, "hidden", 0, true),
-                                      SETTING("layer_norm_epsilon", REAL, "epsilon", 1e-5, false),
+                                      SETTING("layer_norm_epsilon", POSITIVE, "epsilon", 1e-5, false),
                                       SETTING("resid_pdrop", REAL, "dropout", 0.1, false),
                                       SETTING("embd_pdrop", REAL, "dropout", 0.1, false),
                                       SETTING("attn_pdrop", REAL, "dropout", 0.1, false),
@@ -52,9 +52,6 @@ static iso_status gpt_read(const char *file, const json_t *config, iso_builtin_s
     iso_status status;
     if (o->width % o->heads != 0)
         return iso_hf_refuse(file, "n_head", json_object_get(config, "n_head"), "it must divide n_embd");
-    if (o->epsilon < 0)
-        return iso_hf_refuse(file, "layer_norm_epsilon", json_object_get(config, "layer_norm_epsilon"),
-                             "it must not be negative");
     ISO_TRY(iso_hf_read_gelu(file, config, "activation_function", "gelu_new", &o->gelu_tanh));
     ISO_TRY(iso_hf_check_rates(file, config, rates, 0.1));
 done:

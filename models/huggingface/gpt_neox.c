@@ -39,7 +39,7 @@ static const iso_hf_key keys[] = {SETTING("num_hidden_layers", COUNT, "layers", 
                                   SETTING("hidden_size", COUNT, "width", 6144, false),
                                   SETTING("intermediate_size", COUNT, "hidden", 24576, false),
                                   SETTING("max_position_embeddings", COUNT, "context", 2048, false),
-                                  SETTING("layer_norm_eps", REAL, "epsilon", 1e-5, false),
+                                  SETTING("layer_norm_eps", POSITIVE, "epsilon", 1e-5, false),
                                   SETTING("use_parallel_residual", FLAG, "parallel", 1, false),
                                   SETTING("hidden_dropout", REAL, "dropout", 0, false),
                                   SETTING("attention_dropout", REAL, "dropout", 0, false),
@@ -115,9 +115,6 @@ static iso_status read_neox(const char *file, const json_t *config, iso_builtin_
     if (o->width % o->heads != 0)
         return iso_hf_refuse(file, "num_attention_heads", json_object_get(config, "num_attention_heads"),
                              "it must divide hidden_size");
-    if (o->epsilon < 0)
-        return iso_hf_refuse(file, "layer_norm_eps", json_object_get(config, "layer_norm_eps"),
-                             "it must not be negative");
     ISO_TRY(iso_hf_read_flag(file, config, "tie_word_embeddings", false, &tied));
     o->untied = !tied;
     ISO_TRY(iso_hf_read_gelu(file, config, "hidden_act", "gelu", &o->gelu_tanh));

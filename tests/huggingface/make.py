@@ -91,6 +91,10 @@ LATER = {
     "gpt-neox-other": (lambda: neox(hidden_act="gelu_new", use_parallel_residual=False, tie_word_embeddings=True, layer_norm_eps=1e-3,
                                     hidden_dropout=0.25, attention_dropout=0.25, rope_parameters={
                                         "rope_type": "default", "rope_theta": 50.0, "partial_rotary_factor": 1.0}), torch.float16, "1GB"),
+    "starcoder2": (lambda: transformers.Starcoder2ForCausalLM(transformers.Starcoder2Config(
+        vocab_size=VOCABULARY, max_position_embeddings=CONTEXT, hidden_size=12, intermediate_size=20, num_hidden_layers=2,
+        num_attention_heads=3, num_key_value_heads=1, norm_epsilon=1e-3, sliding_window=5, bos_token_id=1, eos_token_id=2,
+        rope_parameters={"rope_type": "default", "rope_theta": 100.0})), torch.bfloat16, "1GB"),
 }
 
 

@@ -519,6 +519,8 @@ START_TEST(models_that_cannot_be)
     check_no_model(ISO_SHAPE(8), (iso_gpt_options){.rotary = 3},
                    "rotary is 3; it must be an even number of the 64 features of a head, or 0");
     check_no_model(ISO_SHAPE(8), (iso_gpt_options){.rotary = 66}, "rotary is 66; it must be an even");
+    check_no_model(ISO_SHAPE(8), (iso_gpt_options){.epsilon = ISO_ZERO},
+                   "gpt: epsilon is 0; it must be above 0 and below 1");
     check_no_model(ISO_SHAPE(8), (iso_gpt_options){.wavelength = -1}, "wavelength is -1; it must be");
     check_no_model(ISO_SHAPE(8), (iso_gpt_options){.kv_heads = 5},
                    "heads 12 is not a multiple of kv_heads, 5");

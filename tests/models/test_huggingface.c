@@ -48,6 +48,7 @@ static const struct network {
     {"tests/huggingface/qwen2-moe", "models/layouts/llama-expert-shared.json"},
     {"tests/huggingface/gpt-neox", "models/layouts/gpt-untied-tensor.json"},
     {"tests/huggingface/gpt-neox-other", "models/layouts/gpt-tensor.json"},
+    {"tests/huggingface/starcoder2", "models/layouts/gpt-tensor.json"},
 };
 enum { NETWORKS = sizeof networks / sizeof *networks };
 
@@ -338,6 +339,7 @@ END_TEST
 /* ---- config.json ---- */
 
 static const char gpt_config[] = "tests/huggingface/gpt2/config.json",
+                  starcoder_config[] = "tests/huggingface/starcoder2/config.json",
                   neox_config[] = "tests/huggingface/gpt-neox/config.json",
                   llama_config[] = "tests/huggingface/llama/config.json",
                   mistral_config[] = "tests/huggingface/mistral/config.json",
@@ -387,11 +389,24 @@ START_TEST(what_a_config_cannot_have)
         {gpt_config, "\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false",
          "tie_word_embeddings is false"},
         {gpt_config, "\"model_type\": \"gpt2\"", "\"model_type\": \"t5\"",
-         "model_type is \"t5\"; \"gpt2\", \"gpt_neox\", \"llama\", \"mistral\""},
+         "model_type is \"t5\"; \"gpt2\", \"gpt_neox\", \"starcoder2\", \"llama\", \"mistral\""},
         {gpt_config, "\"model_type\": \"gpt2\",", "", "model_type is null"},
         {gpt_config, "\"vocab_size\": 61", "\"vocab_size\": 1e30", "vocab_size is"},
         {gpt_config, "\"vocab_size\": 61", "\"other\": 61", "vocab_size is null; it must be a count"},
         {gpt_config, "{", "[", "line"},
+        {gpt_config, "epsilon\": 1e-05", "epsilon\": 0",
+         "layer_norm_epsilon is 0; it must be a positive number"},
+        {llama_config, "eps\": 1e-05", "eps\": 0", "rms_norm_eps is 0; it must be a positive number"},
+        {llama_config, "eps\": 1e-05", "eps\": null", "rms_norm_eps is null; it must be a positive number"},
+        {starcoder_config, "\"use_bias\": true", "\"use_bias\": false", "use_bias is false; only true"},
+        {starcoder_config, "\"num_key_value_heads\": 1", "\"num_key_value_heads\": 2",
+         "num_key_value_heads is 2; it must divide num_attention_heads"},
+        {starcoder_config, "\"num_attention_heads\": 3", "\"num_attention_heads\": 4",
+         "num_attention_heads is 4; hidden_size / num_attention_heads must be even"},
+        {starcoder_config, "\"residual_dropout\": 0.0", "\"residual_dropout\": 0.5",
+         "residual_dropout is 0.5; attention_dropout, residual_dropout and embedding_dropout must be equal"},
+        {starcoder_config, "\"default\"", "\"linear\", \"factor\": 2",
+         "of StarCoder2 the type \"default\" is supported"},
         {neox_config, "\"gelu\"", "\"relu\"", "hidden_act is \"relu\"; gelu and gelu_new are supported"},
         {neox_config, "\"attention_bias\": true", "\"attention_bias\": false",
          "attention_bias is false; only true is supported"},
@@ -595,8 +610,6 @@ START_TEST(what_a_config_may_have)
     ck_assert_double_eq(net.settings.llama.wavelength, 1e6);
     check_ok(parse_altered(llama_config, "\"rope_parameters\": {", "\"rope_theta\": 500, \"old\": {", &net));
     ck_assert_double_eq(net.settings.llama.wavelength, 500);
-    check_ok(parse_altered(llama_config, "\"rms_norm_eps\": 1e-05", "\"rms_norm_eps\": 0", &net));
-    ck_assert_double_eq(net.settings.llama.epsilon, ISO_ZERO);
     check_ok(parse_altered(llama_config, "\"head_dim\": 4", "\"head_dim\": 10", &net));
     ck_assert_int_eq(net.settings.llama.head_dim, 10);
     check_ok(parse_altered(llama_config, "\"attention_bias\": false", "\"attention_bias\": true", &net));
