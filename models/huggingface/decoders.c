@@ -286,7 +286,7 @@ static iso_status phi3_read(const char *file, const json_t *config, iso_builtin_
 
 /* ---- OLMo 2: the results of attention and perceptron are normalised instead of what they take ---- */
 
-static const iso_hf_tensor olmo2_tensors[] = {
+const iso_hf_tensor iso_hf_olmo2_tensors[] = {
     ATTENTION_TENSORS,
     VECTOR("block_#/attention_post_norm/scale", "model.layers.#.post_attention_layernorm.weight"),
     VECTOR("block_#/post_norm/scale", "model.layers.#.post_feedforward_layernorm.weight"),
@@ -376,7 +376,7 @@ const iso_hf_architecture iso_hf_qwen3 = {LLAMA_LIKE("qwen3", "Qwen3ForCausalLM"
 const iso_hf_architecture iso_hf_phi3 = {LLAMA_LIKE("phi3", "Phi3ForCausalLM", phi3_tensors),
                                          .keys = phi3_keys, .read = phi3_read, .write = iso_hf_write_llama,
                                          .has = phi3_has};
-const iso_hf_architecture iso_hf_olmo2 = {LLAMA_LIKE("olmo2", "Olmo2ForCausalLM", olmo2_tensors),
+const iso_hf_architecture iso_hf_olmo2 = {LLAMA_LIKE("olmo2", "Olmo2ForCausalLM", iso_hf_olmo2_tensors),
                                           .keys = olmo2_keys, .read = olmo2_read, .write = iso_hf_write_llama,
                                           .has = olmo2_has};
 const iso_hf_architecture iso_hf_granite = {LLAMA_LIKE("granite", "GraniteForCausalLM", llama_tensors),

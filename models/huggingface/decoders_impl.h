@@ -31,6 +31,8 @@
 #define LAST_TENSORS                                                                                         \
     VECTOR("norm/scale", "model.norm.weight"), TRANSPOSED("logits/kernel", "lm_head.weight", 1)
 
+/* Of OLMo 2 and 3. */
+extern const iso_hf_tensor iso_hf_olmo2_tensors[];
 /* Frequencies of older versions. */
 extern const char *const iso_hf_llama_ignored[];
 
@@ -66,6 +68,14 @@ void iso_hf_write_llama(const iso_builtin_settings *settings, json_t *config);
 /* The window of a file that has use_sliding_window; 0: none. */
 iso_status iso_hf_read_used_window(const char *file, const json_t *config, int64_t *window);
 void iso_hf_write_used_window(const iso_llama_options *o, json_t *config);
+
+/* The window of blocks, of which of so many (`pattern`) the last one has none unless layer_types say others; and the
+ * keys of both. */
+iso_status iso_hf_read_windows(const char *file, const json_t *config, int64_t pattern, iso_llama_options *o);
+void iso_hf_write_windows(const iso_llama_options *o, json_t *config);
+/* Whether keys of two kinds of rotary positions can say what the settings do: without a wavelength of their own,
+ * blocks with a window have the same positions as the others. */
+bool iso_hf_has_two_rotaries(const iso_llama_options *o);
 
 /* Whether normalisations, activation, windows, scales and caps of a model are LLaMA's. */
 bool iso_hf_is_like_llama(const iso_llama_options *o);

@@ -102,56 +102,6 @@ static bool gemma_has(const iso_builtin_settings *settings)
 
 /* ---- Gemma 2 and 3: blocks with a window, but for every n-th one ---- */
 
-static const char *type_of_block(const iso_llama_options *o, int64_t number)
-{
-    const bool full = o->window == 0 || (o->full_every > 0 && number % o->full_every == o->full_every - 1);
-    return full ? "full_attention" : "sliding_attention";
-}
-
-/* Whether layer_types are those of the settings. */
-static bool are_types(const json_t *types, const iso_llama_options *o)
-{
-    if ((int64_t)json_array_size(types) != o->layers)
-        return false;
-    for (int64_t i = 0; i < o->layers; i++) {
-        const char *type = json_string_value(json_array_get(types, (size_t)i));
-        if (!type || strcmp(type, type_of_block(o, i)) != 0)
-            return false;
-    }
-    return true;
-}
-
-/* The number of the first block without a window, counted from 1; 0: all have one. */
-static int64_t first_full(const json_t *types)
-{
-    const size_t count = json_array_size(types);
-    for (size_t i = 0; i < count; i++) {
-        const char *type = json_string_value(json_array_get(types, i));
-        if (type && strcmp(type, "full_attention") == 0)
-            return (int64_t)i + 1;
-    }
-    return 0;
-}
-
-static iso_status read_types(const char *file, const json_t *config, int64_t pattern, iso_llama_options *o)
-{
-    const json_t *types = json_object_get(config, "layer_types");
-    const bool listed = types && !json_is_null(types);
-    iso_status status = ISO_OK;
-    o->full_every = listed ? first_full(types) : pattern;
-    o->window = 1;
-    if (listed && !are_types(types, o))
-        return iso_hf_refuse(file, "layer_types", types,
-                             "supported: for each layer \"sliding_attention\", but for every n-th one "
-                             "\"full_attention\"");
-    o->window = 0;
-    if (o->full_every == 1)
-        o->full_every = 0;
-    else
-        status = iso_hf_count(file, config, "sliding_window", 4096, &o->window);
-    return status;
-}
-
 /* The scores' factor: the root of 1 / query_pre_attn_scalar. */
 static iso_status read_scale(const char *file, const json_t *config, iso_llama_options *o)
 {
@@ -192,7 +142,7 @@ static iso_status gemma2_read_all(const char *file, const json_t *config, int64_
     o->post_norm = true;
     ISO_TRY(iso_hf_check_width(file, config, o));
     ISO_TRY(read_all(file, config, 4, o));
-    ISO_TRY(read_types(file, config, pattern, o));
+    ISO_TRY(iso_hf_read_windows(file, config, pattern, o));
     ISO_TRY(read_scale(file, config, o));
 done:
     return status;
@@ -226,21 +176,11 @@ done:
     return status;
 }
 
-static void write_types(const iso_llama_options *o, json_t *config)
-{
-    json_t *types = json_array();
-    for (int64_t i = 0; i < o->layers; i++)
-        json_array_append_new(types, json_string(type_of_block(o, i)));
-    json_object_set_new(config, "layer_types", types);
-    if (o->window != 0)
-        json_object_set_new(config, "sliding_window", json_integer((json_int_t)o->window));
-}
-
 static void gemma2_write(const iso_builtin_settings *settings, json_t *config)
 {
     const iso_llama_options *o = &settings->llama;
     iso_hf_write_llama(settings, config);
-    write_types(o, config);
+    iso_hf_write_windows(o, config);
     json_object_set_new(config, "query_pre_attn_scalar", json_integer((json_int_t)query_scalar(o)));
     json_object_set_new(config, "attn_logit_softcapping", cap_of(o->attention_cap));
     json_object_set_new(config, "final_logit_softcapping", cap_of(o->logit_cap));
@@ -266,16 +206,10 @@ static bool gemma2_has(const iso_builtin_settings *settings)
     return is_gemma2(o) && !o->qk_norm && (o->window == 0 || o->local_wavelength == 0);
 }
 
-/* Without a wavelength of their own, blocks with a window have the same positions as the others. */
-static bool has_two_rotaries(const iso_llama_options *o)
-{
-    return o->window == 0 || o->local_wavelength != 0 || (o->rope_factor == 0 && o->rope_linear == 1);
-}
-
 static bool gemma3_has(const iso_builtin_settings *settings)
 {
     const iso_llama_options *o = &settings->llama;
-    return is_gemma2(o) && o->qk_norm && o->attention_cap == 0 && has_two_rotaries(o);
+    return is_gemma2(o) && o->qk_norm && o->attention_cap == 0 && iso_hf_has_two_rotaries(o);
 }
 
 /* ---- all ---- */

@@ -91,6 +91,12 @@ LATER = {
     "gpt-neox-other": (lambda: neox(hidden_act="gelu_new", use_parallel_residual=False, tie_word_embeddings=True, layer_norm_eps=1e-3,
                                     hidden_dropout=0.25, attention_dropout=0.25, rope_parameters={
                                         "rope_type": "default", "rope_theta": 50.0, "partial_rotary_factor": 1.0}), torch.float16, "1GB"),
+    "olmo3": (lambda: transformers.Olmo3ForCausalLM(transformers.Olmo3Config(**{
+        **LLAMA, "num_hidden_layers": 3, "rms_norm_eps": 1e-3}, pad_token_id=None, eos_token_id=2, sliding_window=5,
+        layer_types=["sliding_attention", "full_attention", "sliding_attention"], rope_parameters={
+            "sliding_attention": {"rope_type": "default", "rope_theta": 50.0},
+            "full_attention": {"rope_type": "yarn", "rope_theta": 100.0, "factor": 2.0, "original_max_position_embeddings": 8,
+                               "beta_fast": 4.0, "beta_slow": 0.2}})), torch.float32, "1GB"),
     "starcoder2": (lambda: transformers.Starcoder2ForCausalLM(transformers.Starcoder2Config(
         vocab_size=VOCABULARY, max_position_embeddings=CONTEXT, hidden_size=12, intermediate_size=20, num_hidden_layers=2,
         num_attention_heads=3, num_key_value_heads=1, norm_epsilon=1e-3, sliding_window=5, bos_token_id=1, eos_token_id=2,

@@ -49,6 +49,7 @@ static const struct network {
     {"tests/huggingface/gpt-neox", "models/layouts/gpt-untied-tensor.json"},
     {"tests/huggingface/gpt-neox-other", "models/layouts/gpt-tensor.json"},
     {"tests/huggingface/starcoder2", "models/layouts/gpt-tensor.json"},
+    {"tests/huggingface/olmo3", "models/layouts/llama-tensor.json"},
 };
 enum { NETWORKS = sizeof networks / sizeof *networks };
 
