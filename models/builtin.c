@@ -197,7 +197,7 @@ static const iso_builtin_model models[] = {
                     "rope_linear=1,experts=0,experts_per_token=2,raw_shares=0,balance=0,zero_centered=0,"
                     "gelu_tanh=0,embedding_scale=1,attention_scale=0.125,post_norm=0,no_pre_norm=0,"
                     "full_every=0,local_wavelength=0,attention_cap=0,logit_cap=0,qk_norm_whole=0,residual_"
-                    "scale=1,logit_divisor=1,shared_hidden=0,recompute=0; AdamW",
+                    "scale=1,logit_divisor=1,shared_hidden=0,nope_every=0,recompute=0; AdamW",
      .build = llama,
      .tokens = true,
      .settings = iso_llama_settings,

@@ -53,6 +53,7 @@ const iso_setting iso_llama_settings[] = {ISO_SETTING(iso_llama_options, COUNT, 
                                           ISO_SETTING(iso_llama_options, REAL, residual_scale, 1),
                                           ISO_SETTING(iso_llama_options, REAL, logit_divisor, 1),
                                           ISO_SETTING(iso_llama_options, COUNT, shared_hidden, 0),
+                                          ISO_SETTING(iso_llama_options, COUNT, nope_every, 0),
                                           ISO_SETTING(iso_llama_options, FLAG, recompute, 0),
                                           {0}};
 
@@ -80,6 +81,11 @@ static bool has_window(const iso_llama_options *o, int64_t number)
     return o->window != 0 && !full;
 }
 
+static bool has_positions(const iso_llama_options *o, int64_t number)
+{
+    return o->nope_every == 0 || number % o->nope_every != o->nope_every - 1;
+}
+
 /* YaRN's default is that of its paper (Peng et al. 2023, arXiv 2309.00071, section 3.4). */
 static double attention_factor(const iso_llama_options *o)
 {
@@ -93,13 +99,14 @@ static iso_tensor *llama_attention(const iso_llama_options *o, int64_t number, i
     const iso_rotary_stretch stretch = {o->rope_factor, o->rope_low, o->rope_high, (double)o->rope_context,
                                         o->rope_yarn};
     const bool window = has_window(o, number), local = window && o->local_wavelength != 0;
+    const double wavelength = local ? o->local_wavelength : o->wavelength;
     iso_tensor *h = pre_norm(o, x, "attention_norm");
     h = iso_grouped_query_attention(
         h, h, o->head_dim, o->heads, o->kv_heads, .causal = true, .no_bias = !o->qkv_bias,
         .no_output_bias = !o->output_bias, .qk_norm = o->qk_norm, .qk_norm_epsilon = o->epsilon,
         .qk_norm_zero_centered = o->qk_norm && o->zero_centered, .qk_norm_whole = o->qk_norm_whole,
         .sliding_window = window ? o->window : 0, .score_scale = o->attention_scale,
-        .score_cap = o->attention_cap, .rope_max_wavelength = local ? o->local_wavelength : o->wavelength,
+        .score_cap = o->attention_cap, .rope_max_wavelength = has_positions(o, number) ? wavelength : 0,
         .rope_scaling_factor = local ? 1 : o->rope_linear,
         .rope_attention_factor = local ? 1 : attention_factor(o),
         .rope_stretch = local ? (iso_rotary_stretch){0} : stretch,
@@ -253,6 +260,23 @@ static bool llama_scales_fit(const iso_llama_options *o)
            scale_fits(o, "logit_divisor", o->logit_divisor, false);
 }
 
+/* Which blocks differ from the others. */
+static bool llama_blocks_fit(const iso_llama_options *o)
+{
+    const struct {
+        const char *name;
+        int64_t count;
+    } settings[] = {
+        {"full_layers", o->full_layers}, {"full_every", o->full_every}, {"nope_every", o->nope_every}};
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+        if (settings[i].count < 0) {
+            iso_graph_fail(iso_tensor_graph(o->x), "llama: %s is %lld; it must not be negative",
+                           settings[i].name, (long long)settings[i].count);
+            return false;
+        }
+    return true;
+}
+
 static bool llama_numbers_fit(iso_llama_options *o)
 {
     iso_graph *graph = iso_tensor_graph(o->x);
@@ -272,14 +296,7 @@ static bool llama_numbers_fit(iso_llama_options *o)
         iso_graph_fail(graph, "llama: rope_linear is %g; it must be positive", o->rope_linear);
         return false;
     }
-    if (o->full_layers < 0 || o->full_every < 0) {
-        const bool layers = o->full_layers < 0;
-        iso_graph_fail(graph, "llama: %s is %lld; it must not be negative",
-                       layers ? "full_layers" : "full_every",
-                       (long long)(layers ? o->full_layers : o->full_every));
-        return false;
-    }
-    return llama_scales_fit(o) && llama_heads_fit(o) && llama_experts_fit(o);
+    return llama_blocks_fit(o) && llama_scales_fit(o) && llama_heads_fit(o) && llama_experts_fit(o);
 }
 
 /* Whether x is [batch, t], t being at most `context`; other shapes are refused by the embedding and the attention. */

@@ -73,6 +73,8 @@ typedef struct iso_llama_options {
     /* With experts: features of a further perceptron, which all tokens take, times sigmoid(x share/kernel): the
      * layers block_0/shared/gate, up, down and share, as in Qwen2-MoE; 0: there is none */
     int64_t shared_hidden;
+    int64_t
+        nope_every; /* of so many blocks the last one has no rotary positions, as in SmolLM3; 0: all have */
 } iso_llama_options;
 ISO_API iso_tensor *iso_llama_with(const iso_llama_options *options, size_t size);
 #define iso_llama(...) iso_llama_with(ISO_OPTIONS(iso_llama_options, __VA_ARGS__))

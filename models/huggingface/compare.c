@@ -27,12 +27,12 @@ static const char *const free_settings[] = {"context",
 static const struct {
     const char *setting, *key;
 } keys[] = {
-    {"kv_heads", "num_key_value_heads"}, {"head_dim", "head_dim"},       {"wavelength", "rope_theta"},
-    {"rope_factor", "rope_scaling"},     {"rope_low", "rope_scaling"},   {"rope_high", "rope_scaling"},
-    {"rope_context", "rope_scaling"},    {"rope_yarn", "rope_scaling"},  {"rope_linear", "rope_scaling"},
-    {"rope_attention", "rope_scaling"},  {"window", "sliding_window"},   {"full_layers", "layer_types"},
-    {"full_every", "layer_types"},       {"qkv_bias", "attention_bias"}, {"rotary", "rotary_pct"},
-    {"untied", "tie_word_embeddings"}};
+    {"kv_heads", "num_key_value_heads"}, {"head_dim", "head_dim"},        {"wavelength", "rope_theta"},
+    {"rope_factor", "rope_scaling"},     {"rope_low", "rope_scaling"},    {"rope_high", "rope_scaling"},
+    {"rope_context", "rope_scaling"},    {"rope_yarn", "rope_scaling"},   {"rope_linear", "rope_scaling"},
+    {"rope_attention", "rope_scaling"},  {"window", "sliding_window"},    {"full_layers", "layer_types"},
+    {"full_every", "layer_types"},       {"qkv_bias", "attention_bias"},  {"rotary", "rotary_pct"},
+    {"untied", "tie_word_embeddings"},   {"nope_every", "no_rope_layers"}};
 
 static bool may_differ(const iso_setting *setting)
 {

@@ -77,7 +77,8 @@ void iso_hf_write_used_window(const iso_llama_options *o, json_t *config)
 static bool is_like_granite(const iso_llama_options *o)
 {
     const bool windows = o->window != 0 && (o->full_every != 0 || o->local_wavelength != 0);
-    return !o->zero_centered && !o->gelu_tanh && !windows && o->attention_cap == 0 && o->logit_cap == 0;
+    return !o->zero_centered && !o->gelu_tanh && o->nope_every == 0 && !windows && o->attention_cap == 0 &&
+           o->logit_cap == 0;
 }
 
 bool iso_hf_is_like_llama(const iso_llama_options *o)
@@ -104,7 +105,7 @@ bool iso_hf_has_mistral_attention(const iso_llama_options *o)
 
 /* ---- LLaMA; Mistral, the same with a window of attention ---- */
 
-static const iso_hf_tensor llama_tensors[] = {
+const iso_hf_tensor iso_hf_llama_tensors[] = {
     ATTENTION_TENSORS, PRE_NORM_TENSORS, PERCEPTRON_TENSORS, LAST_TENSORS, {0}};
 
 static const iso_hf_key llama_keys[] = {LLAMA_KEYS(11008, 1e-6),
@@ -361,16 +362,16 @@ static bool granite_has(const iso_builtin_settings *settings)
 
 /* ---- all ---- */
 
-const iso_hf_architecture iso_hf_llama = {LLAMA_LIKE("llama", "LlamaForCausalLM", llama_tensors),
+const iso_hf_architecture iso_hf_llama = {LLAMA_LIKE("llama", "LlamaForCausalLM", iso_hf_llama_tensors),
                                           .keys = llama_keys, .read = llama_read, .write = iso_hf_write_llama,
                                           .has = llama_has};
-const iso_hf_architecture iso_hf_mistral = {LLAMA_LIKE("mistral", "MistralForCausalLM", llama_tensors),
+const iso_hf_architecture iso_hf_mistral = {LLAMA_LIKE("mistral", "MistralForCausalLM", iso_hf_llama_tensors),
                                             .keys = mistral_keys, .read = mistral_read,
                                             .write = iso_hf_write_llama, .has = mistral_has};
-const iso_hf_architecture iso_hf_qwen2 = {LLAMA_LIKE("qwen2", "Qwen2ForCausalLM", llama_tensors),
+const iso_hf_architecture iso_hf_qwen2 = {LLAMA_LIKE("qwen2", "Qwen2ForCausalLM", iso_hf_llama_tensors),
                                           .keys = qwen2_keys, .read = qwen2_read, .write = qwen_write,
                                           .has = qwen2_has};
-const iso_hf_architecture iso_hf_qwen3 = {LLAMA_LIKE("qwen3", "Qwen3ForCausalLM", llama_tensors),
+const iso_hf_architecture iso_hf_qwen3 = {LLAMA_LIKE("qwen3", "Qwen3ForCausalLM", iso_hf_llama_tensors),
                                           .keys = qwen3_keys, .read = qwen3_read, .write = qwen_write,
                                           .has = qwen3_has};
 const iso_hf_architecture iso_hf_phi3 = {LLAMA_LIKE("phi3", "Phi3ForCausalLM", phi3_tensors),
@@ -379,6 +380,6 @@ const iso_hf_architecture iso_hf_phi3 = {LLAMA_LIKE("phi3", "Phi3ForCausalLM", p
 const iso_hf_architecture iso_hf_olmo2 = {LLAMA_LIKE("olmo2", "Olmo2ForCausalLM", iso_hf_olmo2_tensors),
                                           .keys = olmo2_keys, .read = olmo2_read, .write = iso_hf_write_llama,
                                           .has = olmo2_has};
-const iso_hf_architecture iso_hf_granite = {LLAMA_LIKE("granite", "GraniteForCausalLM", llama_tensors),
+const iso_hf_architecture iso_hf_granite = {LLAMA_LIKE("granite", "GraniteForCausalLM", iso_hf_llama_tensors),
                                             .keys = granite_keys, .read = granite_read,
                                             .write = granite_write, .has = granite_has};

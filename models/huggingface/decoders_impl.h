@@ -31,6 +31,7 @@
 #define LAST_TENSORS                                                                                         \
     VECTOR("norm/scale", "model.norm.weight"), TRANSPOSED("logits/kernel", "lm_head.weight", 1)
 
+extern const iso_hf_tensor iso_hf_llama_tensors[];
 /* Of OLMo 2 and 3. */
 extern const iso_hf_tensor iso_hf_olmo2_tensors[];
 /* Frequencies of older versions. */

@@ -54,9 +54,10 @@ static iso_status read_all(const char *file, const json_t *config, int64_t kv_he
 
 static bool is_gemma(const iso_llama_options *o)
 {
-    return o->experts == 0 && iso_hf_has_rotary(o) && o->zero_centered && o->gelu_tanh && !o->no_pre_norm &&
-           o->embedding_scale == sqrt((double)o->width) && o->qkv_bias == o->output_bias &&
-           !o->qk_norm_whole && o->residual_scale == 1 && o->logit_divisor == 1;
+    return o->experts == 0 && iso_hf_has_rotary(o) && o->nope_every == 0 && o->zero_centered &&
+           o->gelu_tanh && !o->no_pre_norm && o->embedding_scale == sqrt((double)o->width) &&
+           o->qkv_bias == o->output_bias && !o->qk_norm_whole && o->residual_scale == 1 &&
+           o->logit_divisor == 1;
 }
 
 /* ---- Gemma 1 ---- */

@@ -83,14 +83,16 @@ typedef struct iso_hf_architecture {
     const char *lacks; /* for messages: what it has not; NULL: it has all */
 } iso_hf_architecture;
 
-/* Those of gpt2.c, gpt_neox.c, starcoder2.c, decoders.c, mixtures.c, gemma.c and olmo3.c, in the order of iso_hf_architectures. */
+/* Those of gpt2.c, gpt_neox.c, starcoder2.c, decoders.c, mixtures.c, gemma.c, olmo3.c and smollm3.c, in the order of iso_hf_architectures. */
 extern const iso_hf_architecture iso_hf_gpt2, iso_hf_gpt_neox, iso_hf_starcoder2, iso_hf_llama,
     iso_hf_mistral, iso_hf_qwen2, iso_hf_qwen3, iso_hf_phi3, iso_hf_mixtral, iso_hf_qwen3_moe, iso_hf_gemma,
-    iso_hf_gemma2, iso_hf_gemma3, iso_hf_olmo2, iso_hf_granite, iso_hf_olmoe, iso_hf_qwen2_moe, iso_hf_olmo3;
+    iso_hf_gemma2, iso_hf_gemma3, iso_hf_olmo2, iso_hf_granite, iso_hf_olmoe, iso_hf_qwen2_moe, iso_hf_olmo3,
+    iso_hf_smollm3;
 #define ISO_HF_DECODERS                                                                                      \
     &iso_hf_gpt2, &iso_hf_gpt_neox, &iso_hf_starcoder2, &iso_hf_llama, &iso_hf_mistral, &iso_hf_qwen2,       \
         &iso_hf_qwen3, &iso_hf_phi3, &iso_hf_mixtral, &iso_hf_qwen3_moe, &iso_hf_gemma, &iso_hf_gemma2,      \
-        &iso_hf_gemma3, &iso_hf_olmo2, &iso_hf_granite, &iso_hf_olmoe, &iso_hf_qwen2_moe, &iso_hf_olmo3
+        &iso_hf_gemma3, &iso_hf_olmo2, &iso_hf_granite, &iso_hf_olmoe, &iso_hf_qwen2_moe, &iso_hf_olmo3,     \
+        &iso_hf_smollm3
 /* Those of encoders.c, likewise: of one type the first classifies rows. */
 extern const iso_hf_architecture iso_hf_bert, iso_hf_roberta, iso_hf_xlm_roberta, iso_hf_distilbert,
     iso_hf_vit, iso_hf_bert_tokens, iso_hf_roberta_tokens, iso_hf_xlm_roberta_tokens,

@@ -97,6 +97,9 @@ LATER = {
             "sliding_attention": {"rope_type": "default", "rope_theta": 50.0},
             "full_attention": {"rope_type": "yarn", "rope_theta": 100.0, "factor": 2.0, "original_max_position_embeddings": 8,
                                "beta_fast": 4.0, "beta_slow": 0.2}})), torch.float32, "1GB"),
+    "smollm3": (lambda: transformers.SmolLM3ForCausalLM(transformers.SmolLM3Config(**{
+        **LLAMA, "num_hidden_layers": 3}, pad_token_id=None, bos_token_id=1, eos_token_id=2, no_rope_layer_interval=2, attention_bias=True,
+        rope_parameters={"rope_type": "default", "rope_theta": 100.0})), torch.float16, "1GB"),
     "starcoder2": (lambda: transformers.Starcoder2ForCausalLM(transformers.Starcoder2Config(
         vocab_size=VOCABULARY, max_position_embeddings=CONTEXT, hidden_size=12, intermediate_size=20, num_hidden_layers=2,
         num_attention_heads=3, num_key_value_heads=1, norm_epsilon=1e-3, sliding_window=5, bos_token_id=1, eos_token_id=2,

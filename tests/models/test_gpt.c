@@ -542,6 +542,7 @@ START_TEST(models_that_cannot_be)
     check_no_llama(8, (iso_llama_options){.full_layers = -1}, "full_layers is -1; it must not be negative");
     check_no_llama(8, (iso_llama_options){.rope_linear = -1}, "rope_linear is -1; it must be positive");
     check_no_llama(8, (iso_llama_options){.full_every = -1}, "full_every is -1; it must not be negative");
+    check_no_llama(8, (iso_llama_options){.nope_every = -1}, "nope_every is -1; it must not be negative");
     check_no_llama(8, (iso_llama_options){.no_pre_norm = true}, "no_pre_norm needs post_norm");
     check_no_llama(8, (iso_llama_options){.qk_norm_whole = true}, "qk_norm_whole needs qk_norm");
     check_no_llama(8, (iso_llama_options){.embedding_scale = -1},

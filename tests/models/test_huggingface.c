@@ -50,6 +50,7 @@ static const struct network {
     {"tests/huggingface/gpt-neox-other", "models/layouts/gpt-tensor.json"},
     {"tests/huggingface/starcoder2", "models/layouts/gpt-tensor.json"},
     {"tests/huggingface/olmo3", "models/layouts/llama-tensor.json"},
+    {"tests/huggingface/smollm3", "models/layouts/llama-tensor.json"},
 };
 enum { NETWORKS = sizeof networks / sizeof *networks };
 
@@ -340,6 +341,8 @@ END_TEST
 /* ---- config.json ---- */
 
 static const char gpt_config[] = "tests/huggingface/gpt2/config.json",
+                  olmo3_config[] = "tests/huggingface/olmo3/config.json",
+                  smollm3_config[] = "tests/huggingface/smollm3/config.json",
                   starcoder_config[] = "tests/huggingface/starcoder2/config.json",
                   neox_config[] = "tests/huggingface/gpt-neox/config.json",
                   llama_config[] = "tests/huggingface/llama/config.json",
@@ -399,6 +402,16 @@ START_TEST(what_a_config_cannot_have)
          "layer_norm_epsilon is 0; it must be a positive number"},
         {llama_config, "eps\": 1e-05", "eps\": 0", "rms_norm_eps is 0; it must be a positive number"},
         {llama_config, "eps\": 1e-05", "eps\": null", "rms_norm_eps is null; it must be a positive number"},
+        {olmo3_config, "\"full_attention\",", "\"linear_attention\",",
+         "layer_types is [\"sliding_attention\","},
+        {olmo3_config, "\"default\"", "\"linear\", \"factor\": 2", "the type \"default\" is supported"},
+        {smollm3_config, "\"use_sliding_window\": false", "\"use_sliding_window\": true",
+         "use_sliding_window is true; only false is supported"},
+        {smollm3_config, "\"no_rope_layers\": [", "\"no_rope_layers\": [0, 0, 1], \"old\": [",
+         "no_rope_layers is [0,0,1]; supported: for each layer 1, but for every n-th one 0"},
+        {smollm3_config, "\"no_rope_layers\": [", "\"no_rope_layers\": [1, 0], \"old\": [",
+         "no_rope_layers is [1,0]"},
+        {smollm3_config, "\"no_rope_layers\": [", "\"no_rope_layer_interval\": 0, \"old\": [", "duplicate"},
         {starcoder_config, "\"use_bias\": true", "\"use_bias\": false", "use_bias is false; only true"},
         {starcoder_config, "\"num_key_value_heads\": 1", "\"num_key_value_heads\": 2",
          "num_key_value_heads is 2; it must divide num_attention_heads"},
