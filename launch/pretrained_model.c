@@ -72,8 +72,7 @@ static int64_t usual_context(const iso_named_model *named)
     return language && iso_setting_get(longest, &named->settings) > USUAL_CONTEXT ? USUAL_CONTEXT : 0;
 }
 
-/* Reads "context=256,dropout=0", what stands behind the folder's name. */
-/* Also the words of a choice are the model's. */
+/* The words of a choice are the model's. */
 static iso_setting row_for(const iso_setting *change, const iso_setting *own)
 {
     iso_setting row = *change;
@@ -81,6 +80,7 @@ static iso_setting row_for(const iso_setting *change, const iso_setting *own)
     return row;
 }
 
+/* Reads "context=256,dropout=0", what stands behind the folder's name. */
 static iso_status read_changes(const iso_train_options *options, const char *text, iso_named_model *named)
 {
     iso_setting rows[sizeof change_rows / sizeof *change_rows] = {{0}};

@@ -270,6 +270,8 @@ int iso_builtin_model_objective(const iso_builtin_model *model, const iso_builti
                                 iso_compile_options *options)
 {
     enum { IGNORED = -100 }; /* in labels of transformers */
+    if (ISO_ANY_NULL(model, options))
+        return 0;
     const iso_bert_options *o = settings && strcmp(model->name, "bert") == 0 ? &settings->bert : NULL;
     options->loss = model->loss;
     memcpy(options->metrics, model->metrics, sizeof options->metrics);

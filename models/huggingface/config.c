@@ -311,6 +311,8 @@ static bool classifies_rows(const iso_pretrained *net)
 
 int iso_pretrained_objective(const iso_pretrained *net, int outputs, iso_compile_options *options)
 {
+    if (ISO_ANY_NULL(net, options) || ISO_ANY_NULL_AS("net->model", net->model))
+        return 0;
     const int decided = iso_builtin_model_objective(net->model, &net->settings, options);
     const bool one = net->problem == ISO_PROBLEM_BY_LABELS && outputs == 1;
     if (!classifies_rows(net))

@@ -83,7 +83,8 @@ typedef struct iso_hf_architecture {
     const char *lacks; /* for messages: what it has not; NULL: it has all */
 } iso_hf_architecture;
 
-/* Those of gpt2.c, gpt_neox.c, starcoder2.c, decoders.c, mixtures.c, gemma.c, olmo3.c and smollm3.c, in the order of iso_hf_architectures. */
+/* Those of gpt2.c, gpt_neox.c, starcoder2.c, decoders.c, mixtures.c, gemma.c, olmo3.c and smollm3.c, in the order of
+ * iso_hf_architectures. */
 extern const iso_hf_architecture iso_hf_gpt2, iso_hf_gpt_neox, iso_hf_starcoder2, iso_hf_llama,
     iso_hf_mistral, iso_hf_qwen2, iso_hf_qwen3, iso_hf_phi3, iso_hf_mixtral, iso_hf_qwen3_moe, iso_hf_gemma,
     iso_hf_gemma2, iso_hf_gemma3, iso_hf_olmo2, iso_hf_granite, iso_hf_olmoe, iso_hf_qwen2_moe, iso_hf_olmo3,

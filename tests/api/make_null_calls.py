@@ -71,6 +71,7 @@ POINTERS = {
     "iso_pretrained *": "&f->pretrained",
     "iso_pretrained_adapter *": "&f->adapter",
     "iso_lora_options *": "&f->lora",
+    "iso_compile_options *": "&f->compile",
     "iso_callback *": "NULL",
     "iso_history *": "f->history",
     "iso_logs *": "&f->logs",
@@ -162,7 +163,7 @@ MAY_BE_NULL = {
     ("iso_graph_add_penalty", "variable"), ("iso_by_mode_unless_frozen", "variable"),
     ("iso_layer_norm_op", "gamma"), ("iso_rms_norm_op", "gamma"), ("iso_layer_norm_op", "beta"), ("iso_batch_norm_op", "gamma"),
     ("iso_batch_norm_op", "beta"), ("iso_reduce_loss", "weights"),
-    ("iso_builtin_model_create", "settings"), ("iso_builtin_model_create_adapted", "settings"), ("iso_builtin_model_create_adapted", "lora"),
+    ("iso_builtin_model_create", "settings"), ("iso_builtin_model_create_adapted", "settings"), ("iso_builtin_model_objective", "settings"), ("iso_builtin_model_create_adapted", "lora"),
     ("iso_pretrained_save_adapter", "base"), ("iso_pretrained_save_adapter_check", "base"), ("iso_graph_set_name", "name"), ("iso_graph_set_restore", "restore"), ("iso_graph_set_restore", "user"), ("iso_layout_print", "layout"), ("iso_history_file", "path"), ("iso_free", "memory"), ("iso_error", "format"), ("iso_error_text", "text"),
     ("iso_error_prefix", "format"), ("iso_no_memory", "format"),
 }

@@ -78,6 +78,7 @@ typedef struct fixture {
     iso_pretrained pretrained;
     iso_pretrained_adapter adapter;
     iso_lora_options lora;
+    iso_compile_options compile;
     iso_layer_record layer;
     iso_attribute attribute;
     iso_layer_row rows[1];
