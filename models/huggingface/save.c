@@ -223,7 +223,7 @@ static iso_status begin_config(const char *source, json_t **config)
         status = iso_hf_read_json(path, MOST_SMALL, config);
     if (status == ISO_OK && !json_is_object(*config)) {
         json_decref(*config); /* else transformers takes special tokens of its own */
-        *config = json_pack("{s:n, s:n}", "bos_token_id", "eos_token_id");
+        *config = json_pack("{s:n, s:n, s:n}", "bos_token_id", "eos_token_id", "pad_token_id");
     }
     iso_free(path);
     return status;

@@ -122,6 +122,10 @@ def prepare(folder):
         with h5py.File(f"{folder}/{name}.h5", "w") as file:
             file["input_ids"] = generator.integers(0, 31, (96, 10)).astype(np.int32)
             file["labels"] = generator.integers(0, 2, 96).astype(np.int32)
+    for name, labels in (("entities", 9), ("masked", 31)):
+        with h5py.File(f"{folder}/{name}.h5", "w") as file:
+            file["input_ids"] = generator.integers(0, 31, (96, 10)).astype(np.int32)
+            file["labels"] = generator.integers(0, labels, (96, 10)).astype(np.int32)
 
 
 def run(command, folder, data):
