@@ -14,7 +14,7 @@ BUILD ?= build$(if $(SANITIZE),-sanitize)$(if $(X86),$(if $(filter 0,$(DNNL)),-b
 VERSION := $(shell sed -n 's/^\#define ISO_VERSION_[MP][A-Z]* \([0-9]*\)$$/\1/p' runtime/base/build.h | paste -s -d .)
 
 # Asked for once: += would ask pkg-config again for each object.
-PACKAGES := hdf5-openmpi libpcre2-8 jansson zlib libdeflate libzip libprotobuf-c
+PACKAGES := hdf5-openmpi libpcre2-8 jansson zlib libdeflate libzip libprotobuf-c libutf8proc
 PACKAGE_FLAGS := $(strip $(shell pkg-config --cflags $(PACKAGES))) $(shell pkg-config --cflags openblas)
 PACKAGE_LIBS := $(shell pkg-config --libs $(PACKAGES))
 CPPFLAGS += -DISO_BUILDING -I. -Iruntime -I$(BUILD) -D_GNU_SOURCE $(PACKAGE_FLAGS) -DISO_WITH_DNNL=$(DNNL)

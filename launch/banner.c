@@ -251,6 +251,8 @@ void iso_banner_print_data(iso_context *ctx, const iso_train_options *options, c
         printf("; validation: ");
         print_rows(sources->validation);
     }
+    if (sources->tokenizer)
+        printf("; tokens by the tokenizer of %s", sources->tokenizer);
     printf("\n");
     fflush(stdout);
 }

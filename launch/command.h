@@ -26,6 +26,7 @@ extern const iso_command iso_command_calibrate;
 extern const iso_command iso_command_visualize;
 extern const iso_command iso_command_inspect;
 extern const iso_command iso_command_convert;
+extern const iso_command iso_command_tokenize;
 extern const iso_command iso_command_models;
 extern const iso_command iso_command_datasets;
 extern const iso_command iso_command_doctor;

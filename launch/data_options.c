@@ -217,6 +217,14 @@ static iso_status sources_check(const iso_train_options *options, const iso_name
     return iso_dataset_check_with(dataset, &check, sizeof check);
 }
 
+/* What makes the tokens of text; NULL: its bytes are tokens. */
+static const char *tokenizer_of(const iso_train_options *options, const iso_named_model *named)
+{
+    if (options->tokenizer)
+        return strcmp(options->tokenizer, "none") != 0 ? options->tokenizer : NULL;
+    return named->tokenizer ? named->folder : NULL;
+}
+
 static iso_status open_one(iso_context *ctx, const iso_train_options *options, const char *name,
                            iso_part part, const iso_named_model *named, bool no_targets,
                            iso_dataset **dataset)
@@ -231,7 +239,8 @@ static iso_status open_one(iso_context *ctx, const iso_train_options *options, c
     int64_t vocabulary = find_vocabulary(named, context, no_targets, &of);
     iso_status status = iso_dataset_open(ctx, name, part, dataset, .x = options->x, .y = options->y,
                                          .sample_weight = options->sample_weight, .no_targets = no_targets,
-                                         .context = context, .vocabulary = vocabulary, .vocabulary_of = of);
+                                         .context = context, .vocabulary = vocabulary, .vocabulary_of = of,
+                                         .tokenizer = tokenizer_of(options, named));
     return status == ISO_OK ? ISO_OK : suggest_random(status, name);
 }
 
@@ -331,6 +340,8 @@ iso_status iso_sources_open(iso_context *ctx, const iso_train_options *options, 
     iso_status status;
     ISO_TRY(iso_agree(ctx, check_dataset_names(options, named)));
     ISO_TRY(open_one(ctx, options, options->data, ISO_TRAIN, named, false, &sources->training));
+    if (iso_is_text_file(options->data, iso_named_model_context(named)))
+        sources->tokenizer = tokenizer_of(options, named);
     if (options->validation_data)
         ISO_TRY(open_other(ctx, options, "--validation-data", options->validation_data, named,
                            &sources->validation));

@@ -23,6 +23,7 @@ static const struct {
      "the epochs of the training, as given to `isogrid train`; the end of a training of fewer epochs is "
      "ignored; default: any end counts"},
     {"data", NULL, NULL},
+    {"tokenizer", NULL, NULL},
     {"x", NULL, NULL},
     {"y", NULL, NULL},
     {"sample-weight", NULL, NULL},

@@ -15,7 +15,8 @@
 static const iso_command *const commands[] = {
     &iso_command_train,   &iso_command_evaluate,  &iso_command_predict,   &iso_command_follow,
     &iso_command_plan,    &iso_command_calibrate, &iso_command_visualize, &iso_command_inspect,
-    &iso_command_convert, &iso_command_models,    &iso_command_datasets,  &iso_command_doctor,
+    &iso_command_convert, &iso_command_tokenize,  &iso_command_models,    &iso_command_datasets,
+    &iso_command_doctor,
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 

@@ -24,6 +24,7 @@ static const struct {
     {"adapter", false, "an adapter of PEFT"},
     {"classes", false, NULL},
     {"data", false, NULL},
+    {"tokenizer", false, NULL},
     {"x", false, NULL},
     {"y", true, NULL},
     {"sample-weight", true, NULL},

@@ -6,6 +6,7 @@
 #include "launch/settings.h"
 #include "launch/train_impl.h"
 #include "models/huggingface/huggingface.h"
+#include "runtime/base/file.h"
 #include "runtime/base/memory.h"
 
 /* Tokens of a row of a language model that has positions for more: a batch of rows of all 131072 positions of LLaMA 3
@@ -80,6 +81,18 @@ static iso_setting row_for(const iso_setting *change, const iso_setting *own)
     return row;
 }
 
+/* Whether the folder has a tokenizer.json. Collective. */
+static iso_status find_tokenizer(iso_context *ctx, iso_named_model *named)
+{
+    struct stat about;
+    char *path = iso_file_join(named->folder, "tokenizer.json");
+    uint64_t found = path && stat(path, &about) == 0;
+    iso_free(path);
+    iso_status status = iso_agree(ctx, iso_broadcast(ctx, &found, sizeof found));
+    named->tokenizer = found != 0;
+    return status;
+}
+
 /* Reads "context=256,dropout=0", what stands behind the folder's name. */
 static iso_status read_changes(const iso_train_options *options, const char *text, iso_named_model *named)
 {
@@ -144,6 +157,7 @@ iso_status iso_pretrained_model_find(iso_context *ctx, const iso_train_options *
     named->folder = iso_strdup(options->model);
     ISO_TRY(iso_agree(ctx, named->folder ? ISO_OK : iso_no_memory("the name '%s'", options->model)));
     named->folder[length] = 0;
+    ISO_TRY(find_tokenizer(ctx, named));
     ISO_TRY(iso_pretrained_read(ctx, named->folder, &net));
     ISO_TRY(iso_agree(ctx,
                       take(options, &net, options->model + length + (options->model[length] == ':'), named)));

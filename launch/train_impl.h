@@ -54,6 +54,7 @@ typedef struct iso_named_model {
     char *folder;                   /* of Hugging Face; NULL: it is none */
     int64_t context;  /* of the rows of data, if a folder's name is followed by it; 0: the model's */
     bool weights;     /* the file or the folder has weights too */
+    bool tokenizer;   /* the folder has a tokenizer.json */
     bool quiet;       /* set before it is found: the file's warnings have been given */
     iso_model *model; /* NULL: not made yet */
     int accumulation; /* of the file's optimizer */
@@ -96,6 +97,7 @@ iso_status iso_named_model_save(const iso_named_model *named, const iso_train_op
 /* The data sets of a run; NULL: not requested. */
 typedef struct iso_sources {
     iso_dataset *training, *validation, *test;
+    const char *tokenizer; /* by which the training data was made of text; NULL: it was not */
 } iso_sources;
 /* Whether the data set has sample weights; NULL: no data. */
 bool iso_data_weighted(const iso_dataset *data);

@@ -65,12 +65,15 @@ static const iso_argument table[] = {
     NAMES(
         data, "data", "NAME or PATH", losses_of_values,
         "a built-in data set (`isogrid datasets` lists them); a folder of IDX files (gzip'd or not); an HDF5 "
-        "file; for a language model, a text, in which each byte is a token, or a .bin file of tokens; "
+        "file; for a language model, a text (--tokenizer says what its tokens are) or a .bin file of tokens; "
         "random numbers in the model's shapes: random[:ROWS], uniform in [0, 1), or random-normal[:ROWS], "
         "standard normal, also the targets of the losses %s"),
     COUNT(classes, "classes", "N", 1, 0x1p31 - 1,
           "number of outputs of a built-in model: the classes of the data, default 10, or the vocabulary of "
           "its tokens, default 256"),
+    TEXT(tokenizer, "tokenizer", "FILE or DIR or none",
+         "what makes the tokens of a text: a tokenizer.json of Hugging Face, or a folder with one; default: "
+         "that of the model's folder, if there is one; none: each byte is a token"),
     TEXT(x, "x", "NAME,...", "inputs in an HDF5 file, in the model's order; default x"),
     TEXT(y, "y", "NAME,...", "targets in an HDF5 file, in the order of the model's outputs; default y"),
     TEXT(sample_weight, "sample-weight", "NAME,... or none",

@@ -26,6 +26,7 @@ typedef struct iso_lora_settings {
 /* Texts are those of argv. NULL, or 0 unless stated otherwise: not given. */
 typedef struct iso_train_options {
     const char *model, *data, *x, *y, *sample_weight;
+    const char *tokenizer; /* "none": bytes of a text are its tokens */
     const char *validation_data, *test_data;
     double validation_split;
     int64_t validation_rows;

@@ -16,6 +16,7 @@
 #include "runtime/base/status.h"
 #include "runtime/base/types.h"
 #include "runtime/data/data.h"
+#include "runtime/data/tokenizer/tokenizer.h"
 #include "runtime/exec/auto_sharding/suggest.h"
 #include "runtime/exec/function/function.h"
 #include "runtime/exec/value/value.h"

@@ -43,11 +43,15 @@ typedef struct iso_dataset_open_options {
     int64_t context;           /* text and tokens: the number of tokens of a row */
     int64_t vocabulary;        /* text and tokens: the file's tokens must be below it; 0: not checked */
     const char *vocabulary_of; /* for messages: what has this number; may be NULL */
+    /* Text: a tokenizer.json or the folder of one (iso_tokenizer_open), by whose tokens a text is cut into rows;
+     * NULL: each byte is a token. All tokens of the text are then held in memory, whatever memory_limit says. */
+    const char *tokenizer;
 } iso_dataset_open_options;
 
 /* Opens a built-in data set by name, a folder of IDX files as MNIST has them (train-images-idx3-ubyte,
  * t10k-labels-idx1-ubyte and so on, gzip'd or not), a file of tokens (.bin), an HDF5 file, or with .context any
- * other file as text, gzip'd or not. A file is one part: `part` is ignored. Each byte of a text is a token. Tokens
+ * other file as text, gzip'd or not. A file is one part: `part` is ignored. Each byte of a text is a token, unless
+ * .tokenizer makes its tokens; the text must then be UTF-8. Tokens
  * in a file are 16-bit numbers, lowest byte first, as nanoGPT writes them, or 32-bit numbers if .vocabulary is above
  * 65536; or what llm.c's header of the file says. Row r of
  * text or tokens has the tokens [r * context, (r + 1) * context) and, as targets, the token after each of these;

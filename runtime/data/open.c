@@ -94,10 +94,10 @@ static iso_status agree_on(iso_context *ctx, const request *r)
     iso_text text = {0};
     iso_text_add(&text,
                  "'%s', part %d, x '%s', y '%s', sample_weight '%s', memory_limit %zu, context %" PRId64
-                 ", vocabulary %" PRId64 "%s",
+                 ", vocabulary %" PRId64 ", tokenizer '%s'%s",
                  r->name, r->part, o->x ? o->x : "", o->y ? o->y : "",
                  o->sample_weight ? o->sample_weight : "", o->memory_limit, o->context, o->vocabulary,
-                 o->no_targets ? ", no targets" : "");
+                 o->tokenizer ? o->tokenizer : "", o->no_targets ? ", no targets" : "");
     status = iso_agree_same_text(ctx, "the data set to open", iso_text_get(&text));
     iso_text_free(&text);
     return status;

@@ -15,6 +15,7 @@
 #include "runtime/data/open_impl.h"
 #include "runtime/data/stream_impl.h"
 #include "runtime/data/token_file_impl.h"
+#include "runtime/data/tokenizer/documents_impl.h"
 #include "runtime/data/tokens.h"
 
 enum {
@@ -304,6 +305,72 @@ static iso_status open_in_memory(const char *path, const iso_dataset_open_option
     return status;
 }
 
+/* ---- text by a tokenizer ---- */
+
+/* The first bytes of a file, inflated. */
+static iso_status read_head(const char *path, uint8_t head[HEADER_BYTES], size_t *count)
+{
+    iso_byte_stream *stream = NULL;
+    *count = 0;
+    iso_status status = iso_byte_stream_open(path, NULL, 0, &stream);
+    if (status == ISO_OK)
+        status = iso_byte_stream_read(stream, head, HEADER_BYTES, count);
+    iso_byte_stream_close(stream);
+    return status;
+}
+
+bool iso_is_text_file(const char *path, int64_t context)
+{
+    uint8_t head[HEADER_BYTES];
+    size_t count = 0;
+    struct stat about;
+    return stat(path, &about) == 0 && S_ISREG(about.st_mode) && iso_is_token_file(path, context) &&
+           !is_named_wide(path) && read_head(path, head, &count) == ISO_OK && !header_of(head, count);
+}
+
+/* The tokens of a text, one document, block by block. */
+static iso_status tokenize(const char *path, const iso_tokenizer *tokenizer, iso_ids *ids)
+{
+    iso_documents how = {.tokenizer = tokenizer, .separator = -1};
+    iso_text_blocks *blocks = NULL;
+    iso_text_block block = {0};
+    int64_t documents = 0;
+    how.scratch = iso_tokenizer_scratch_get(tokenizer);
+    iso_status status = how.scratch ? ISO_OK : iso_no_memory("the tokens of '%s'", path);
+    ISO_TRY(status);
+    ISO_TRY(iso_text_blocks_open(tokenizer, &path, 1, false, 0, &blocks));
+    for (;;) {
+        ISO_TRY(iso_text_blocks_next(blocks, &block));
+        if (!block.data)
+            break;
+        ISO_TRY(iso_text_blocks_error(blocks, iso_documents_append(&how, &block, ids, &documents)));
+    }
+done:
+    iso_text_blocks_close(blocks);
+    if (how.scratch)
+        iso_tokenizer_scratch_put(tokenizer, how.scratch);
+    return status;
+}
+
+static iso_status open_by_tokenizer(const char *path, const iso_dataset_open_options *options,
+                                    iso_node **node)
+{
+    iso_tokenizer *tokenizer = NULL;
+    iso_ids ids = {0};
+    iso_memory_rows memory = {0};
+    iso_status status;
+    ISO_TRY(iso_tokenizer_open(options->tokenizer, &tokenizer));
+    ISO_TRY(tokenize(path, tokenizer, &ids));
+    ISO_TRY(check_tokens(path, options, ids.id, ISO_I32, 0, tokens_used(options, ids.count)));
+    memory.owned[0] = ids.id;
+    ISO_TRY(make_node(path, options, ISO_I32, ids.count, &memory, node));
+    ids.id = NULL;
+done:
+    iso_tokenizer_close(tokenizer);
+    iso_ids_free(&ids);
+    return status;
+}
+
 /* ---- rows in the file ---- */
 
 static iso_status check_file(const iso_token_file *from, const iso_dataset_open_options *options, size_t used)
@@ -374,6 +441,13 @@ iso_status iso_open_tokens(const char *path, const iso_dataset_open_options *opt
     if (options->vocabulary < 0)
         return iso_error(ISO_INVALID, "'%s': a vocabulary of %" PRId64 " tokens; it must not be negative",
                          path, options->vocabulary);
+    if (options->tokenizer && iso_is_text_file(path, options->context)) {
+        iso_status made = open_by_tokenizer(path, options, node);
+        if (made == ISO_OK)
+            (*node)->identity =
+                iso_file_identity(options->tokenizer, iso_file_identity(path, (uint64_t)options->context));
+        return made;
+    }
     iso_token_file from = {.file = open(path, O_RDONLY | O_CLOEXEC), .path = path};
     bool stays = stays_in_file(&from, options->memory_limit ? options->memory_limit : MEMORY_LIMIT, head);
     iso_status status =

@@ -1,0 +1,140 @@
+/* isogrid tokenize: writes the tokens of texts to a file for --data. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "collectives/control/control.h"
+#include "launch/command.h"
+#include "launch/train_impl.h"
+#include "runtime/base/list.h"
+#include "runtime/data/tokenizer/tokenizer.h"
+
+typedef struct tokenize_options {
+    const char *tokenizer, *out, *separator, *format;
+    bool lines, special;
+    const char **texts;
+    int count;
+} tokenize_options;
+
+#define OWN(kind, member, name, value, help, choices)                                                        \
+    {                                                                                                        \
+        name, ISO_ARGUMENT_##kind, offsetof(tokenize_options, member), value, help, 0, 0, choices            \
+    }
+static const char *const formats[] = {"nanogpt", "llm.c", NULL};
+static const iso_argument rows[] = {
+    OWN(TEXT, tokenizer, "tokenizer", "FILE or DIR",
+        "a tokenizer.json of Hugging Face, or the folder of a pretrained model that has one", NULL),
+    OWN(TEXT, out, "out", "FILE",
+        "the file of tokens to write, in a folder that all ranks see: 16 bits for each token, or 32 if the "
+        "vocabulary is above 65536; named .bin, --data takes it",
+        NULL),
+    OWN(FLAG, lines, "lines", NULL, "each line that is not empty is a document; default: each file", NULL),
+    OWN(TEXT, separator, "separator", "TOKEN or none",
+        "the token between two documents; default: the eos_token that the folder names", NULL),
+    OWN(FLAG, special, "special-tokens", NULL,
+        "each document has the tokens that the tokenizer adds to a text, as transformers does by default",
+        NULL),
+    OWN(CHOICE, format, "format", "FORM",
+        "nanogpt (the default): tokens alone; llm.c: behind its header of 1024 bytes", formats),
+};
+#undef OWN
+enum { ROWS = sizeof rows / sizeof *rows };
+
+static void tokenize_help(iso_text *text)
+{
+    iso_arguments_help(rows, ROWS, text);
+}
+
+static bool is_flag(const char *word)
+{
+    return !strcmp(word, "--lines") || !strcmp(word, "--special-tokens");
+}
+
+/* The texts may come before, between and after the options. options[argc + 1]: gets the others. */
+static iso_status sort_words(int argc, char *const *argv, tokenize_options *options, char **other, int *words)
+{
+    iso_status status = ISO_OK;
+    other[(*words)++] = argv[0];
+    for (int i = 1; i < argc; i++) {
+        if (strncmp(argv[i], "--", 2) != 0) {
+            ISO_TRY(iso_list_add(options->texts, options->count, *(const char *const *)&argv[i], "texts"));
+            continue;
+        }
+        other[(*words)++] = argv[i];
+        if (!is_flag(argv[i]) && !strchr(argv[i], '=') && i + 1 < argc)
+            other[(*words)++] = argv[++i];
+    }
+done:
+    return status;
+}
+
+static iso_status tokenize_check(const tokenize_options *options)
+{
+    if (!options->tokenizer)
+        return iso_error(ISO_INVALID, "--tokenizer is missing: a tokenizer.json, or a folder that has one");
+    if (!options->out)
+        return iso_error(ISO_INVALID, "--out is missing: the file of tokens to write");
+    if (options->count == 0)
+        return iso_error(ISO_INVALID,
+                         "needs a text: isogrid tokenize TEXT... --tokenizer DIR --out FILE.bin");
+    for (int i = 0; i < options->count; i++) {
+        iso_train_options as = iso_train_options_default();
+        as.data = options->texts[i];
+        iso_status status = iso_overwrite_check(&as, "--out", options->out);
+        if (status != ISO_OK)
+            return status;
+    }
+    return ISO_OK;
+}
+
+static iso_status tokenize_read_options(int argc, char *const *argv, tokenize_options *options)
+{
+    int words = 0;
+    char **other = iso_new(((size_t)argc + 1) * sizeof *other);
+    iso_status status = other ? ISO_OK : iso_no_memory("%d arguments", argc);
+    ISO_TRY(status);
+    ISO_TRY(sort_words(argc, argv, options, other, &words));
+    ISO_TRY(iso_arguments_parse(rows, ROWS, words, other, options));
+    ISO_TRY(tokenize_check(options));
+done:
+    iso_free(other);
+    return status;
+}
+
+static iso_status tokenize(iso_context *ctx, const tokenize_options *options, const iso_tokenizer *tokenizer)
+{
+    const bool none = options->separator && !strcmp(options->separator, "none");
+    int64_t tokens = 0, documents = 0;
+    int width = 0;
+    iso_status status = iso_tokenize_files(
+        ctx, tokenizer, options->out, .files = options->texts, .count = options->count,
+        .lines = options->lines, .special = options->special, .no_separator = none,
+        .separator = none ? NULL : options->separator,
+        .form = options->format && !strcmp(options->format, "llm.c") ? ISO_TOKENS_LLMC : ISO_TOKENS_PLAIN,
+        .tokens = &tokens, .documents = &documents, .width = &width);
+    if (status == ISO_OK && iso_is_chief(ctx))
+        printf("%s: %" PRId64 " token%s of %d bits, %" PRId64 " document%s\n", options->out, tokens,
+               tokens == 1 ? "" : "s", 8 * width, documents, documents == 1 ? "" : "s");
+    return status;
+}
+
+static iso_status tokenize_run(iso_context *ctx, int argc, char *const *argv)
+{
+    tokenize_options options = {0};
+    iso_tokenizer *tokenizer = NULL;
+    iso_status status;
+    ISO_TRY(iso_agree(ctx, tokenize_read_options(argc, argv, &options)));
+    ISO_TRY(iso_agree(
+        ctx, iso_is_chief(ctx) ? iso_output_path_check("--out ", options.out, ISO_TARGET_REPLACED) : ISO_OK));
+    ISO_TRY(iso_stop_on_signals(ctx));
+    ISO_TRY(iso_agree(ctx, iso_tokenizer_open(options.tokenizer, &tokenizer)));
+    ISO_TRY(tokenize(ctx, &options, tokenizer));
+done:
+    iso_tokenizer_close(tokenizer);
+    iso_free(options.texts);
+    return status;
+}
+
+const iso_command iso_command_tokenize = {
+    "tokenize", "TEXT... --tokenizer FILE or DIR --out FILE [OPTION...]",
+    "writes the tokens of texts to a file that --data takes", .run = tokenize_run, .help = tokenize_help};

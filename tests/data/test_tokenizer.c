@@ -1,0 +1,520 @@
+/* Tokenizers of tests/tokenizers: ids and decoded texts are those of the library `tokenizers`, which make.py wrote
+ * down, and of other texts if a Python has that library; files of tokens are the same for any number of ranks and any
+ * cuts; several threads use one tokenizer; what is refused.
+ * Ranks: 1, 3   More: 2
+ * Sanitize: 1, 3 */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <zlib.h>
+
+#include "collectives/control/control.h"
+#include "runtime/base/file.h"
+#include "runtime/base/memory.h"
+#include "runtime/data/data.h"
+#include "runtime/data/tokenizer/documents_impl.h"
+#include "runtime/session/session.h"
+#include "tests/data/data_test.h"
+#include "tests/support/folder.h"
+#include "tests/support/run_tests.h"
+
+static const char *const folders[] = {"gpt2",    "roberta", "llama-3", "qwen2",      "o200k",
+                                      "llama-2", "mistral", "gemma",   "bert-cased", "falcon",
+                                      "clip",    "words",   "meta",    "bert"};
+enum { FOLDERS = sizeof folders / sizeof *folders, THREADS = 3 };
+
+static iso_context *ctx;
+static char folder[64];
+
+static void make_folder(void)
+{
+    OK(make_test_folder(ctx, folder));
+}
+
+static void remove_folder(void)
+{
+    OK(remove_test_folder(ctx, folder));
+}
+
+static iso_tokenizer *open_tokenizer(const char *name)
+{
+    char path[128];
+    iso_tokenizer *t = NULL;
+    snprintf(path, sizeof path, "tests/tokenizers/%s", name);
+    iso_status status = iso_tokenizer_open(path, &t);
+    ck_assert_msg(status == ISO_OK, "%s", iso_error_message());
+    return t;
+}
+
+static char *read_file(const char *path, size_t *size)
+{
+    char *text = NULL;
+    FILE *file = fopen(path, "rb");
+    ck_assert_msg(file && iso_file_read_all(file, 1 << 28, &text, size), "%s", path);
+    fclose(file);
+    return text;
+}
+
+static void write_file(const char *path, const void *bytes, size_t size)
+{
+    OK(iso_agree(ctx, ISO_OK));
+    if (iso_rank(ctx) == 0) {
+        FILE *file = fopen(path, "wb");
+        ck_assert_ptr_nonnull(file);
+        ck_assert_uint_eq(fwrite(bytes, 1, size, file), size);
+        ck_assert_int_eq(fclose(file), 0);
+    }
+    OK(iso_agree(ctx, ISO_OK));
+}
+
+/* ---- texts and what the library makes of them ---- */
+
+static uint32_t number_at(const char *bytes)
+{
+    const uint8_t *b = (const uint8_t *)bytes;
+    return b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+}
+
+static uint32_t crc_of(const void *bytes, size_t size)
+{
+    return (uint32_t)crc32(crc32(0, NULL, 0), bytes, (uInt)size);
+}
+
+/* The checksums of a text's ids without and with special tokens, and of the text that the first give. */
+static void checksums(const iso_tokenizer *t, const char *text, size_t size, uint32_t sum[3])
+{
+    int32_t *ids;
+    size_t count, bytes;
+    char *back;
+    for (int special = 1; special >= 0; special--) {
+        iso_status status = iso_tokenizer_encode(t, text, size, special, &ids, &count);
+        ck_assert_msg(status == ISO_OK, "%s", iso_error_message());
+        sum[special] = crc_of(ids, count * sizeof *ids);
+        if (special)
+            iso_free(ids);
+    }
+    OK(iso_tokenizer_decode(t, ids, count, false, &back, &bytes));
+    ck_assert_int_eq(back[bytes], 0);
+    sum[2] = crc_of(back, bytes);
+    iso_free(back);
+    iso_free(ids);
+}
+
+/* Compares with one folder's lines of expected.txt, which `lines` moves behind. */
+static void compare_folder(const char *name, const char *texts, size_t size, const char **lines)
+{
+    iso_tokenizer *t = open_tokenizer(name);
+    int read, number = 0;
+    for (size_t at = 0; at < size; number++) {
+        uint32_t want[3], got[3];
+        const size_t length = number_at(texts + at);
+        ck_assert_int_eq(sscanf(*lines, "%x %x %x %n", &want[0], &want[1], &want[2], &read), 3);
+        *lines += read;
+        checksums(t, texts + at + 4, length, got);
+        for (int i = 0; i < 3; i++)
+            ck_assert_msg(got[i] == want[i], "%s: text %d '%.*s': %s differ", name, number, (int)length,
+                          texts + at + 4,
+                          i == 2 ? "decoded texts"
+                          : i    ? "ids with special tokens"
+                                 : "ids");
+        at += 4 + length;
+    }
+    iso_tokenizer_close(t);
+}
+
+static void compare_all(const char *path)
+{
+    char name[64];
+    size_t size, ignored;
+    char *texts = read_file(in_folder(path, "texts.bin"), &size);
+    char *expected = read_file(in_folder(path, "expected.txt"), &ignored);
+    const char *lines = expected;
+    int read, seen = 0;
+    for (; sscanf(lines, "%63s %n", name, &read) == 1; seen++) {
+        lines += read;
+        compare_folder(name, texts, size, &lines);
+    }
+    ck_assert_int_eq(seen, FOLDERS);
+    iso_free(expected);
+    iso_free(texts);
+}
+
+START_TEST(test_library)
+{
+    if (iso_rank(ctx) == 0)
+        compare_all("tests/tokenizers");
+}
+END_TEST
+
+START_TEST(test_other_texts)
+{
+    char command[256];
+    const char *python = getenv("ISOGRID_HUGGINGFACE_PYTHON");
+    if (iso_rank(ctx) != 0)
+        return;
+    if (!python || !*python) {
+        report_skipped("other texts", "ISOGRID_HUGGINGFACE_PYTHON names no Python with tokenizers");
+        return;
+    }
+    snprintf(command, sizeof command, "'%s' tests/tokenizers/make.py '%s' 2 400", python, folder);
+    ck_assert_int_eq(system(command), 0);
+    compare_all(folder);
+}
+END_TEST
+
+/* ---- pairs, and names of tokens ---- */
+
+static void compare_pair(const char *name, const int32_t *around, size_t count)
+{
+    iso_tokenizer *t = open_tokenizer(name);
+    int32_t *one, *two, *ids, *types;
+    size_t ones, twos, all, at = 0;
+    OK(iso_tokenizer_encode(t, "don't", 5, false, &one, &ones));
+    OK(iso_tokenizer_encode(t, "reading it", 10, false, &two, &twos));
+    OK(iso_tokenizer_encode_pair(t, "don't", 5, "reading it", 10, &ids, &types, &all));
+    for (size_t i = 0; i < count; i += 2) { /* -1 and -2: the texts; behind each item its type */
+        const size_t length = around[i] == -1 ? ones : around[i] == -2 ? twos : 1;
+        const int32_t *from = around[i] == -1 ? one : around[i] == -2 ? two : &around[i];
+        for (size_t k = 0; k < length; k++, at++) {
+            ck_assert_uint_lt(at, all);
+            ck_assert_int_eq(ids[at], from[k]);
+            ck_assert_int_eq(types[at], around[i + 1]);
+        }
+    }
+    ck_assert_uint_eq(at, all);
+    iso_free(one);
+    iso_free(two);
+    iso_free(ids);
+    iso_free(types);
+    iso_tokenizer_close(t);
+}
+
+START_TEST(test_pairs)
+{
+    compare_pair("bert", (const int32_t[]){2, 0, -1, 0, 3, 0, -2, 1, 3, 1}, 10);
+    compare_pair("roberta", (const int32_t[]){0, 0, -1, 0, 2, 0, 2, 0, -2, 0, 2, 0}, 12);
+    compare_pair("gpt2", (const int32_t[]){-1, 0, -2, 1}, 4);
+}
+END_TEST
+
+START_TEST(test_names)
+{
+    size_t size;
+    iso_tokenizer *t = open_tokenizer("gpt2");
+    const int32_t end = iso_tokenizer_end(t);
+    ck_assert_int_eq(end, iso_tokenizer_id(t, "<|endoftext|>"));
+    ck_assert_int_eq(iso_tokenizer_vocabulary(t), (int64_t)end + 1);
+    ck_assert_int_eq(iso_tokenizer_id(t, "no token"), -1);
+    ck_assert_str_eq(iso_tokenizer_token(t, end, &size), "<|endoftext|>");
+    ck_assert_uint_eq(size, 13);
+    ck_assert_ptr_null(iso_tokenizer_token(t, end + 1, &size));
+    ck_assert_ptr_null(iso_tokenizer_token(t, -1, &size));
+    iso_tokenizer_close(t);
+}
+END_TEST
+
+/* ---- threads ---- */
+
+typedef struct reader {
+    const iso_tokenizer *t;
+    uint32_t sum[3];
+} reader;
+
+static const char said[] = "Добрый день, tokenizer: 12345 don't  \n reading 世界!";
+
+static void *encode_often(void *argument)
+{
+    reader *r = argument;
+    for (int i = 0; i < 50; i++)
+        checksums(r->t, said, sizeof said - 1, r->sum);
+    return NULL;
+}
+
+START_TEST(test_threads)
+{
+    pthread_t thread[THREADS];
+    reader of[THREADS];
+    uint32_t sum[3];
+    iso_tokenizer *t = open_tokenizer("llama-3");
+    for (int i = 0; i < THREADS; i++) {
+        of[i].t = t;
+        ck_assert_int_eq(pthread_create(&thread[i], NULL, encode_often, &of[i]), 0);
+    }
+    checksums(t, said, sizeof said - 1, sum);
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(thread[i], NULL);
+        ck_assert_int_eq(memcmp(of[i].sum, sum, sizeof sum), 0);
+    }
+    iso_tokenizer_close(t);
+}
+END_TEST
+
+/* ---- blocks ---- */
+
+/* The texts of tests/tokenizers, joined: each `apart` from the next. */
+static char *joined(const char *apart, size_t *size)
+{
+    size_t bytes, made = 0;
+    char *texts = read_file("tests/tokenizers/texts.bin", &bytes);
+    char *all = iso_new(2 * bytes);
+    for (size_t at = 0; at < bytes; at += 4 + number_at(texts + at)) {
+        memcpy(all + made, texts + at + 4, number_at(texts + at));
+        made += number_at(texts + at);
+        memcpy(all + made, apart, strlen(apart));
+        made += strlen(apart);
+    }
+    iso_free(texts);
+    *size = made;
+    return all;
+}
+
+/* The tokens of a file that is cut into blocks of about this size; *count: of the blocks. */
+static iso_ids in_blocks(const iso_tokenizer *t, const char *path, size_t size, int *count)
+{
+    iso_ids ids = {0};
+    iso_text_blocks *blocks;
+    iso_text_block block;
+    int64_t documents = 0;
+    iso_documents how = {.tokenizer = t, .scratch = iso_tokenizer_scratch_get(t), .separator = -1};
+    OK(iso_text_blocks_open(t, &path, 1, false, size, &blocks));
+    for (*count = 0;; ++*count) {
+        OK(iso_text_blocks_next(blocks, &block));
+        if (!block.data)
+            break;
+        OK(iso_documents_append(&how, &block, &ids, &documents));
+    }
+    ck_assert_int_eq(documents, 1);
+    iso_text_blocks_close(blocks);
+    iso_tokenizer_scratch_put(t, how.scratch);
+    return ids;
+}
+
+START_TEST(test_blocks)
+{
+    size_t size, count;
+    int32_t *ids;
+    int blocks;
+    char *text = joined(" and so on\n", &size);
+    const char *path = in_folder(folder, "long.txt");
+    write_file(path, text, size);
+    for (int i = 0; i < FOLDERS && iso_rank(ctx) == 0; i++) {
+        iso_tokenizer *t = open_tokenizer(folders[i]);
+        OK(iso_tokenizer_encode(t, text, size, false, &ids, &count));
+        for (size_t block = 700; block < 2000; block += 611) {
+            iso_ids cut = in_blocks(t, path, block, &blocks);
+            ck_assert_int_gt(blocks, 5);
+            ck_assert_msg(cut.count == count && memcmp(cut.id, ids, count * sizeof *ids) == 0,
+                          "%s: other tokens in blocks of %zu bytes", folders[i], block);
+            iso_ids_free(&cut);
+        }
+        iso_free(ids);
+        iso_tokenizer_close(t);
+    }
+    iso_free(text);
+}
+END_TEST
+
+/* ---- files of tokens ---- */
+
+/* Whether a file of 16-bit tokens has those of the texts, with the separator between them. */
+static void compare_file(const char *path, size_t header, const iso_tokenizer *t, const char *const *texts,
+                         int count, int32_t separator)
+{
+    size_t size, at = header, n;
+    char *bytes = read_file(path, &size);
+    int32_t *ids;
+    for (int i = 0; i < count; i++) {
+        OK(iso_tokenizer_encode(t, texts[i], strlen(texts[i]), false, &ids, &n));
+        for (size_t k = 0; k < n + (i + 1 < count && separator >= 0); k++, at += 2) {
+            ck_assert_uint_le(at + 2, size);
+            ck_assert_int_eq(number_at((char[]){bytes[at], bytes[at + 1], 0, 0}), k < n ? ids[k] : separator);
+        }
+        iso_free(ids);
+    }
+    ck_assert_uint_eq(at, size);
+    iso_free(bytes);
+}
+
+START_TEST(test_files)
+{
+    const char *const texts[] = {"first tokens\n", "the second, 世界"}, *const lines[] = {"a b", " c", "d"};
+    int64_t tokens, documents;
+    int width;
+    iso_tokenizer *t = open_tokenizer("gpt2");
+    const char *files[4] = {iso_strdup(in_folder(folder, "a")), iso_strdup(in_folder(folder, "empty")),
+                            iso_strdup(in_folder(folder, "b")), iso_strdup(in_folder(folder, "lines"))};
+    char *out = iso_strdup(in_folder(folder, "t.bin"));
+    write_file(files[0], texts[0], strlen(texts[0]));
+    write_file(files[1], "", 0);
+    write_file(files[2], texts[1], strlen(texts[1]));
+    write_file(files[3], "\na b\r\n c\n\n\nd", 12);
+    OK(iso_tokenize_files(ctx, t, out, .files = files, .count = 3, .tokens = &tokens, .documents = &documents,
+                          .width = &width));
+    ck_assert_int_eq(documents, 2);
+    ck_assert_int_eq(width, 2);
+    compare_file(out, 0, t, texts, 2, iso_tokenizer_end(t));
+    OK(iso_tokenize_files(ctx, t, out, .files = files + 3, .count = 1, .lines = true, .separator = "!",
+                          .form = ISO_TOKENS_LLMC, .tokens = &tokens, .documents = &documents));
+    ck_assert_int_eq(documents, 3);
+    compare_file(out, 1024, t, lines, 3, iso_tokenizer_id(t, "!"));
+    iso_dataset *data = NULL;
+    OK(iso_dataset_open(ctx, out, ISO_TRAIN, &data, .context = tokens - 1, .vocabulary = 400));
+    ck_assert_int_eq(iso_dataset_rows(data), 1);
+    iso_dataset_destroy(data);
+    OK(iso_tokenize_files(ctx, t, out, .files = files + 3, .count = 1, .lines = true, .no_separator = true));
+    compare_file(out, 0, t, lines, 3, -1);
+    for (int i = 0; i < 4; i++)
+        iso_free((void *)(uintptr_t)files[i]);
+    iso_free(out);
+    iso_tokenizer_close(t);
+}
+END_TEST
+
+/* A text of several blocks: its file is that of its tokens at any number of ranks, and a data set has them too. */
+START_TEST(test_many_blocks)
+{
+    enum { TIMES = 150 };
+    size_t size, bytes;
+    char *once = joined(" so\n", &size), *text = iso_new(TIMES * size + 1);
+    iso_tokenizer *t = open_tokenizer("qwen2");
+    char *path = iso_strdup(in_folder(folder, "many.txt")), *out = iso_strdup(in_folder(folder, "many.bin"));
+    int32_t *ids = NULL, row[8];
+    size_t count = 0;
+    for (int i = 0; i < TIMES; i++)
+        memcpy(text + (size_t)i * size, once, size);
+    write_file(path, text, TIMES * size);
+    OK(iso_tokenize_files(ctx, t, out, .files = (const char *[]){path}, .count = 1));
+    OK(iso_tokenizer_encode(t, text, TIMES * size, false, &ids, &count));
+    char *file = read_file(out, &bytes);
+    ck_assert_uint_eq(bytes, 2 * count);
+    for (size_t i = 0; i < count; i++)
+        ck_assert_int_eq(number_at((char[]){file[2 * i], file[2 * i + 1], 0, 0}), ids[i]);
+    iso_dataset *data = NULL;
+    const iso_batch *batch;
+    OK(iso_dataset_open(ctx, path, ISO_TRAIN, &data, .context = 8, .vocabulary = 400,
+                        .tokenizer = "tests/tokenizers/qwen2"));
+    ck_assert_int_eq(iso_dataset_rows(data), (int64_t)(count - 1) / 8);
+    OK(iso_dataset_seek(data, iso_dataset_rows(data) - 1));
+    OK(iso_dataset_next(data, &batch));
+    OK(batch->read(batch, 0, 0, 1, ISO_I32, row));
+    ck_assert_int_eq(memcmp(row, ids + (count - 1) / 8 * 8 - 8, sizeof row), 0);
+    iso_dataset_destroy(data);
+    iso_free(file);
+    iso_free(ids);
+    iso_free(text);
+    iso_free(once);
+    iso_free(path);
+    iso_free(out);
+    iso_tokenizer_close(t);
+}
+END_TEST
+
+/* ---- what is refused ---- */
+
+static void refused(iso_status status, iso_status expected, const char *words)
+{
+    ck_assert_msg(status == expected && strstr(iso_error_message(), words), "'%s' should be said: %d %s",
+                  words, status, iso_error_message());
+}
+
+START_TEST(test_bad_texts)
+{
+    static const char *const kept = "keep";
+    iso_tokenizer *t = open_tokenizer("gpt2"), *words = open_tokenizer("llama-2");
+    char *path = iso_strdup(in_folder(folder, "bad.txt")), *out = iso_strdup(in_folder(folder, "bad.bin"));
+    const char *files[] = {path}, *missing[] = {"no-such.txt"};
+    int32_t *ids;
+    size_t count;
+    char *back;
+    refused(iso_tokenizer_encode(t, "ab\xff", 3, false, &ids, &count), ISO_INVALID,
+            "byte 2 (counted from 0) is 0xff");
+    refused(iso_tokenizer_encode(t, "ab\xe2\x82", 4, false, &ids, &count), ISO_INVALID, "byte 2");
+    refused(iso_tokenizer_encode(t, "\xed\xa0\x80", 3, false, &ids, &count), ISO_INVALID, "byte 0");
+    refused(iso_tokenizer_decode(t, (int32_t[]){1, 5000}, 2, false, &back, &count), ISO_INVALID,
+            "no token with id 5000");
+    write_file(path, "good\n\xc0 bad", 10);
+    write_file(out, kept, 4);
+    const char *names = names_in(folder);
+    char *before = iso_strdup(names);
+    refused(iso_tokenize_files(ctx, t, out, .files = files, .count = 1), ISO_INVALID,
+            "bad.txt' is not UTF-8: byte 5");
+    refused(iso_tokenize_files(ctx, t, out, .files = missing, .count = 1), ISO_INVALID, "no-such.txt");
+    refused(iso_tokenize_files(ctx, t, out, .files = files, .count = 1, .separator = "<none>"), ISO_INVALID,
+            "separator '<none>'");
+    refused(iso_tokenize_files(ctx, t, out, .count = 1), ISO_INVALID, "the text is missing");
+    write_file(path, "", 0);
+    refused(iso_tokenize_files(ctx, t, out, .files = files, .count = 1), ISO_INVALID, "no tokens");
+    ck_assert_str_eq(names_in(folder), before); /* nothing is left, and the old file is there */
+    back = read_file(out, &count);
+    ck_assert_mem_eq(back, kept, 4);
+    iso_free(back);
+    iso_free(before);
+    iso_free(path);
+    iso_free(out);
+    iso_tokenizer_close(t);
+    iso_tokenizer_close(words);
+}
+END_TEST
+
+#define WORDS "\"model\":{\"type\":\"WordLevel\",\"vocab\":{\"a\":0},\"unk_token\":null}"
+static const struct bad {
+    const char *json, *words;
+} bad[] = {
+    {"", "line 1"},
+    {"[]", "is no object"},
+    {"{}", "the model has no type"},
+    {"{\"model\":{\"type\":\"Unigram\",\"vocab\":[]}}", "model: of type 'Unigram' is not supported"},
+    {"{\"model\":{\"type\":\"WordLevel\",\"vocab\":{\"a\":-1}}}", "the id of the token 'a'"},
+    {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"a b\"]}}",
+     "merge 0 (counted from 0) 'a' 'b'"},
+    {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"ab\"]}}",
+     "merge 0 (counted from 0) is no pair"},
+    {"{\"model\":{\"type\":\"BPE\",\"dropout\":0.1,\"vocab\":{\"a\":0},\"merges\":[]}}", "dropout: 0.1"},
+    {"{\"normalizer\":{\"type\":\"Nmt\"}," WORDS "}", "normalizer: of type 'Nmt' is not supported"},
+    {"{\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"(\"},\"content\":\"\"}," WORDS "}",
+     "the expression '('"},
+    {"{\"pre_tokenizer\":{\"type\":\"UnicodeScripts\"}," WORDS "}",
+     "pre_tokenizer: of type 'UnicodeScripts'"},
+    {"{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"a{1,3}+\"},\"behavior\":\"Isolated\","
+     "\"invert\":false}," WORDS "}",
+     "'+' after an interval"},
+    {"{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"String\":\"a\"},\"behavior\":\"Kept\",\"invert\":"
+     "false}," WORDS "}",
+     "behavior: \"Kept\""},
+    {"{\"decoder\":{\"type\":\"CTC\"}," WORDS "}", "decoder: of type 'CTC'"},
+    {"{\"post_processor\":{\"type\":\"Other\"}," WORDS "}", "post_processor: of type 'Other'"},
+    {"{\"added_tokens\":[{\"id\":1}]," WORDS "}", "content: null is not supported"},
+};
+
+START_TEST(test_bad_tokenizers)
+{
+    iso_tokenizer *t = NULL;
+    int32_t *ids;
+    size_t count;
+    const char *path = in_folder(folder, "tokenizer.json");
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        write_file(path, bad[i].json, strlen(bad[i].json));
+        refused(iso_tokenizer_open(path, &t), ISO_INVALID, bad[i].words);
+        ck_assert_ptr_null(t);
+    }
+    write_file(path, "{" WORDS "}", strlen("{" WORDS "}"));
+    OK(iso_tokenizer_open(folder, &t));
+    refused(iso_tokenizer_encode(t, "b", 1, false, &ids, &count), ISO_INVALID,
+            "U+0062 is not in the vocabulary");
+    iso_tokenizer_close(t);
+    refused(iso_tokenizer_open("tests", &t), ISO_INVALID, "has no tokenizer.json");
+    refused(iso_tokenizer_open("no-such.json", &t), ISO_INVALID, "no-such.json");
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    iso_status status = iso_init(&argc, &argv, &ctx);
+    if (status == ISO_OK)
+        status = RUN_TESTS_WITH("tokenizer", 120, make_folder, remove_folder, test_library, test_other_texts,
+                                test_pairs, test_names, test_threads, test_blocks, test_files,
+                                test_many_blocks, test_bad_texts, test_bad_tokenizers)
+                     ? ISO_FAILED
+                     : ISO_OK;
+    return iso_finish(ctx, status);
+}
