@@ -13,9 +13,9 @@ int main(int argc, char **argv)
     iso_status status;
     ISO_TRY(iso_tokenizer_open(folder, &tokenizer));
     ISO_TRY(iso_tokenizer_encode(tokenizer, text, strlen(text), false, &ids, &count));
+    ISO_TRY(iso_tokenizer_decode(tokenizer, ids, count, true, &back, &bytes));
     for (size_t i = 0; i < count; i++)
         printf("%d%s", (int)ids[i], i + 1 < count ? " " : "\n");
-    ISO_TRY(iso_tokenizer_decode(tokenizer, ids, count, true, &back, &bytes));
     printf("%s\n", back);
 done:
     if (status != ISO_OK)

@@ -82,6 +82,8 @@ POINTERS = {
     "iso_saved_file **": "&f->made.file",
     "iso_keras_unpacked *": "&f->unpacked",
     "iso_text *": "&f->text",
+    "iso_tokenizer *": "f->tokenizer",
+    "iso_tokenizer **": "&f->made.tokenizer",
     "iso_shape *": "&f->shape",
     "iso_box *": "&f->box",
     "iso_sliding_window *": "&f->window",
@@ -94,6 +96,8 @@ POINTERS = {
     "double *const *": "f->outputs",
     "int *": "f->integers",
     "int **": "&f->made.integers",
+    "int32_t *": "f->ids",
+    "int32_t **": "&f->made.ids",
     "int64_t *": "f->longs",
     "uint64_t *": "&f->number",
     "size_t *": "&f->size",
@@ -105,7 +109,7 @@ POINTERS = {
     "void (*)(void *user, const char *text)": "NULL",
 }
 SCALARS = {
-    "int": "1", "int64_t": "1", "uint64_t": "1", "size_t": "sizeof f->bytes", "double": "1", "bool": "false",
+    "int": "1", "int32_t": "1", "int64_t": "1", "uint64_t": "1", "size_t": "sizeof f->bytes", "double": "1", "bool": "false",
     "iso_dtype": "ISO_F32", "iso_shape": "f->shape", "iso_initializer": "(iso_initializer){0}", "iso_masks": "(iso_masks){0}", "iso_part": "ISO_TRAIN",
     "iso_optimizer": "f->optimizer", "iso_status": "ISO_OK", "iso_loss": "ISO_LOSS_MSE", "iso_metric": "ISO_METRIC_MSE",
     "iso_activation_kind": "ISO_RELU", "iso_reduction": "ISO_REDUCE_SUM", "MPI_Comm": "MPI_COMM_WORLD", "MPI_Fint": "0",
@@ -132,6 +136,8 @@ SPECIAL = {
     ("iso_keras_save", "path"): "f->keras_name", ("iso_keras_save_check", "path"): "f->keras_name",
     ("iso_keras_load_with", "path"): "f->keras_name", ("iso_keras_read_member", "path"): "f->keras_name",
     ("iso_keras_unpack_weights", "path"): "f->keras_name", ("iso_keras_read_member", "member"): '"config.json"',
+    ("iso_tokenizer_open", "path"): "f->missing", ("iso_tokenizer_decode", "count"): "1", ("iso_tokenizer_encode", "bytes"): "4",
+    ("iso_tokenizer_encode_pair", "first_bytes"): "4", ("iso_tokenizer_encode_pair", "second_bytes"): "4",
     ("iso_dataset_cache", "path"): "f->cache_name", ("iso_history_file", "path"): "f->history_name",
     ("iso_backup_remove", "folder"): "f->missing", ("iso_layout_map_read", "path"): "f->missing",
     ("iso_gather_all", "bytes"): "8", ("iso_broadcast", "bytes"): "8", ("iso_broadcast_from", "bytes"): "8", ("iso_broadcast_in_hosts", "bytes"): "8",
@@ -171,7 +177,7 @@ MAY_BE_NULL = {
 ONE_RANK = re.compile(
     r"iso_(stop_requested|stopped|rank|ranks|host_ranks|hosts|is_host_leader|host_of_rank|threads|verbose|seed|role|is_chief|communicator|option|dataset_\w+"
     r"|broadcast|broadcast_from|broadcast_in_hosts|gather_all|all_reduce"
-    r"|saved_file_open|checkpoint_find|checkpoint_newest|checkpoint_resolve|checkpoint_open|keras_load_with|pretrained_read|pretrained_has_weights|model_restore_or_create|progress_create_with|builtin_model_create|builtin_model_create_adapted)$")
+    r"|saved_file_open|checkpoint_find|checkpoint_newest|checkpoint_resolve|checkpoint_open|keras_load_with|pretrained_read|pretrained_has_weights|model_restore_or_create|progress_create_with|tokenize_files_with|builtin_model_create|builtin_model_create_adapted)$")
 # Getters of layouts: of NULL they tell nothing.
 EMPTY = re.compile(r"iso_layout_(rank|mesh|axes|axis|parts|placement|dimension_of|is_\w+|equal)$")
 FREES = re.compile(r"iso_\w*(destroy|free|close|unpacked_remove)$")
@@ -181,6 +187,7 @@ NEEDED = {
     "iso_pretrained_save_options": {"path": "f->missing"},
     "iso_dataset_open_options": {"dataset": "&f->made.data"}, "iso_dataset_random_options": {"dataset": "&f->made.data"},
     "iso_dataset_arrays_options": {"dataset": "&f->made.data"}, "iso_dataset_map_options": {"function": "map_nothing"},
+    "iso_tokenize_files_options": {"out": "f->missing"},
     "iso_merge_options": {"x": "f->tensors"}, "iso_multi_head_attention_options": {"x": "f->x", "value": "f->x"},
     "iso_grouped_query_attention_options": {"x": "f->x", "value": "f->x"},
     "iso_crossentropy_options": {"y_true": "f->x", "y_pred": "f->x"}, "iso_metric_options": {"y_true": "f->x", "y_pred": "f->x"},

@@ -34,8 +34,10 @@ typedef struct made_things {
     iso_progress *progress;
     iso_callback *callback;
     iso_saved_file *file;
+    iso_tokenizer *tokenizer;
     char *characters;
     int *integers;
+    int32_t *ids;
 } made_things;
 
 /* Valid arguments for every type of parameter. */
@@ -102,6 +104,8 @@ typedef struct fixture {
     char characters[512];
     double numbers[4096], *outputs[8];
     int integers[8];
+    iso_tokenizer *tokenizer;
+    int32_t ids[8];
     int64_t longs[8];
     uint64_t number;
     size_t size;
@@ -189,6 +193,8 @@ static void take_back(void)
     iso_mesh_destroy(made->mesh);
     if (made->ctx)
         iso_finish(made->ctx, ISO_OK);
+    iso_tokenizer_close(made->tokenizer);
+    iso_free(made->ids);
     iso_free(made->integers);
     iso_free(made->characters);
     memset(made, 0, sizeof *made);
@@ -269,6 +275,8 @@ static void set_up(void)
     ck_assert_ptr_nonnull(f.out = fopen("/dev/null", "w"));
     ck_assert_msg(make_test_folder(f.ctx, f.folder) == ISO_OK, "%s", iso_error_message());
     name_files();
+    ck_assert_msg(iso_tokenizer_open("tests/tokenizers/gpt2", &f.tokenizer) == ISO_OK, "%s",
+                  iso_error_message());
     ck_assert_msg(set_up_layouts() == ISO_OK, "%s", iso_error_message());
     ck_assert_msg(set_up_model() == ISO_OK, "%s", iso_error_message());
 }
@@ -291,6 +299,7 @@ static void tear_down(void)
     iso_layout_map_destroy(f.map);
     iso_layout_destroy(f.layout);
     iso_mesh_destroy(f.mesh);
+    iso_tokenizer_close(f.tokenizer);
     iso_text_free(&f.text);
     iso_keras_unpacked_remove(&f.unpacked);
     fclose(f.out);

@@ -7,6 +7,7 @@ commands are listed with the reason. Any other line that begins like a command o
 
 import glob
 import gzip
+import json
 import os
 import re
 import shlex
@@ -108,6 +109,9 @@ def prepare(folder):
         file.write("It was the best of times, it was the worst of times. " * 200)
     shutil.copy(f"{ROOT}/tests/keras/table/dense_softmax.keras", f"{folder}/net.keras")
     shutil.copytree(f"{ROOT}/tests/huggingface/gpt2", f"{folder}/gpt2")
+    letters = {letter: i for i, letter in enumerate("?abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")}
+    with open(f"{folder}/gpt2/tokenizer.json", "w") as file:  # for the 61 tokens of the model
+        json.dump({"model": {"type": "BPE", "unk_token": "?", "vocab": letters, "merges": []}}, file)
     generator.integers(0, 61, 2000).astype("<u2").tofile(f"{folder}/tokens.bin")
     for name in ("train", "test"):
         with h5py.File(f"{folder}/{name}.h5", "w") as file:

@@ -213,9 +213,8 @@ static iso_status find_separator(const iso_tokenizer *t, const iso_tokenize_file
 static iso_status begin(work *w, const iso_tokenizer *t)
 {
     const iso_tokenize_files_options *o = w->options;
-    if (!o->out || !*o->out || o->count < 1 || !o->files)
-        return iso_error(ISO_INVALID, "the %s is missing",
-                         !o->out || !*o->out ? "name of the file of tokens" : "text");
+    if (!*o->out || o->count < 1 || !o->files)
+        return iso_error(ISO_INVALID, "the %s is missing", !*o->out ? "name of the file of tokens" : "text");
     iso_status status = find_separator(t, o, &w->how.separator);
     if (status != ISO_OK)
         return status;
@@ -272,7 +271,7 @@ iso_status iso_tokenize_files_with(iso_context *ctx, const iso_tokenizer *tokeni
     ISO_DEFAULT_MODES();
     iso_tokenize_files_options taken = {0};
     iso_options_copy(&taken, sizeof taken, options, size);
-    ISO_NEED_AGREED(ctx, tokenizer);
+    ISO_NEED_AGREED_AS(ctx, "tokenizer, out", tokenizer, taken.out);
     work w = {.ctx = ctx, .options = &taken, .file = -1};
     iso_status status;
     ISO_TRY(iso_agree(ctx, begin(&w, tokenizer)));

@@ -77,7 +77,7 @@ typedef struct iso_tokenize_files_options {
  * 32 if the vocabulary has more than 65536. Texts are read in blocks of about 1 MiB, which the ranks share; the file
  * is the same for any number of ranks, and gets its name when it is complete. All ranks must see its folder.
  * ISO_INVALID: a text that is missing, or not UTF-8 (file and byte); an unknown separator; no token at all. ISO_IO.
- * ISO_INTERRUPTED: a request to stop came (iso_stop_on_signals). Collective. */
+ * ISO_INTERRUPTED: a request to stop came (iso_stop_on_signals). ctx may be NULL: one rank. Collective. */
 ISO_API iso_status iso_tokenize_files_with(iso_context *ctx, const iso_tokenizer *tokenizer,
                                            const iso_tokenize_files_options *options, size_t size);
 /* iso_tokenize_files(ctx, tokenizer, "tokens.bin", .files = (const char *[]){"book.txt"}, .count = 1) */
