@@ -19,7 +19,8 @@ SKIPPED = {
     "argv, or MPI's handles: module.f90 has them": "iso_init iso_init_on iso_init_on_fortran iso_communicator",
     "a result that may be an argument: module.f90 has it": "iso_option",
     "texts in a buffer or in memory of C": "iso_shape_text iso_fingerprint_text iso_function_print iso_layout_describe "
-                                           "iso_devices_parse iso_keras_read_member iso_free",
+                                           "iso_devices_parse iso_keras_read_member iso_free "
+                                           "iso_tokenizer_encode iso_tokenizer_encode_pair iso_tokenizer_decode iso_tokenizer_token",
     "pointers to elements of a type that a number gives": "iso_element_get iso_element_set",
     "pointers to pointers to numbers": "iso_function_evaluate",
     "options that are not the last argument": "iso_model_describe_with",
@@ -45,11 +46,11 @@ ARRAYS = {("iso_gradients", "gradients"), ("iso_function_run", "results"), ("iso
           ("iso_evaluate_options", "metrics")}
 
 C_TYPES = {
-    "int": "integer(c_int)", "int64_t": "integer(c_int64_t)", "uint64_t": "integer(c_int64_t)", "size_t": "integer(c_size_t)",
+    "int": "integer(c_int)", "int32_t": "integer(c_int32_t)", "int64_t": "integer(c_int64_t)", "uint64_t": "integer(c_int64_t)", "size_t": "integer(c_size_t)",
     "double": "real(c_double)", "float": "real(c_float)", "bool": "logical(c_bool)", "char": "character(kind=c_char)",
     "uint32_t": "integer(c_int32_t)", "int8_t": "integer(c_int8_t)", "uint8_t": "integer(c_int8_t)",
 }
-INTEGERS = {"int", "int64_t", "uint64_t", "size_t", "uint32_t"}
+INTEGERS = {"int", "int32_t", "int64_t", "uint64_t", "size_t", "uint32_t"}
 
 
 def fail(text):

@@ -48,8 +48,8 @@ ISO_API iso_status iso_tokenizer_decode(const iso_tokenizer *tokenizer, const in
 ISO_API int64_t iso_tokenizer_vocabulary(const iso_tokenizer *tokenizer);
 /* The id of a token by its name in the file, "<|endoftext|>"; -1: there is none. */
 ISO_API int32_t iso_tokenizer_id(const iso_tokenizer *tokenizer, const char *token);
-/* The name of an id's token, of *bytes bytes (it may have bytes of 0); it belongs to the tokenizer. NULL: there is
- * none. */
+/* The name of an id's token, of *bytes bytes and a 0 after them (it may have others); it belongs to the tokenizer.
+ * NULL: there is none. */
 ISO_API const char *iso_tokenizer_token(const iso_tokenizer *tokenizer, int32_t id, size_t *bytes);
 /* The id of the token that ends a text (eos_token); -1: the files name none. */
 ISO_API int32_t iso_tokenizer_end(const iso_tokenizer *tokenizer);

@@ -75,6 +75,7 @@ iso_status iso_vocabulary_add(iso_vocabulary *v, const char *name, size_t size, 
         return iso_error(ISO_INVALID, "a vocabulary of more than 4 GiB");
     ISO_TRY(iso_list_reserve(v->entry, v->count, 1, "a vocabulary"));
     iso_bytes_add(&v->names, name, size);
+    iso_bytes_add(&v->names, "", 1); /* for who gets it as a text */
     if (v->names.failed)
         return iso_no_memory("a vocabulary of %zu tokens", v->count);
     v->entry[v->count++] = entry;
