@@ -314,6 +314,32 @@ START_TEST(test_blocks)
 }
 END_TEST
 
+/* A text is not cut within a token that has a space. */
+START_TEST(test_no_cut)
+{
+    static const char json[] = "{\"model\":{\"type\":\"WordLevel\",\"vocab\":{\"a\":0},\"unk_token\":\"a\"},"
+                               "\"added_tokens\":[{\"id\":1,\"content\":\"a b\"}]}";
+    enum { TOKENS = 1000, LENGTH = 3 };
+    char text[LENGTH * TOKENS + 1] = "";
+    int blocks;
+    iso_tokenizer *t = NULL;
+    char *path = iso_strdup(in_folder(folder, "spaces.txt"));
+    for (int i = 0; i < TOKENS; i++)
+        memcpy(text + i * LENGTH, "a b", LENGTH);
+    write_file(path, text, LENGTH * TOKENS);
+    write_file(in_folder(folder, "tokenizer.json"), json, sizeof json - 1);
+    OK(iso_tokenizer_open(folder, &t));
+    iso_ids ids = in_blocks(t, path, 500, &blocks);
+    ck_assert_int_eq(blocks, 1);
+    ck_assert_uint_eq(ids.count, TOKENS);
+    for (int i = 0; i < TOKENS; i++)
+        ck_assert_int_eq(ids.id[i], 1);
+    iso_ids_free(&ids);
+    iso_tokenizer_close(t);
+    iso_free(path);
+}
+END_TEST
+
 /* ---- files of tokens ---- */
 
 /* Whether a file of 16-bit tokens has those of the texts, with the separator between them. */
@@ -512,7 +538,7 @@ int main(int argc, char **argv)
     iso_status status = iso_init(&argc, &argv, &ctx);
     if (status == ISO_OK)
         status = RUN_TESTS_WITH("tokenizer", 120, make_folder, remove_folder, test_library, test_other_texts,
-                                test_pairs, test_names, test_threads, test_blocks, test_files,
+                                test_pairs, test_names, test_threads, test_blocks, test_no_cut, test_files,
                                 test_many_blocks, test_bad_texts, test_bad_tokenizers)
                      ? ISO_FAILED
                      : ISO_OK;
