@@ -1,4 +1,4 @@
-/* isogrid tokenize: writes the tokens of texts to a file for --data. */
+/* isogrid tokenize: writes the tokens of texts, or rows of tokens and labels, to a file for --data. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,11 +6,14 @@
 #include "collectives/control/control.h"
 #include "launch/command.h"
 #include "launch/train_impl.h"
+#include "runtime/base/file.h"
 #include "runtime/base/list.h"
 #include "runtime/data/tokenizer/tokenizer.h"
 
 typedef struct tokenize_options {
     const char *tokenizer, *out, *separator, *format;
+    const char *text, *label;
+    int64_t length; /* of a row; 0: a file of tokens */
     bool lines, special;
     const char **texts;
     int count;
@@ -36,6 +39,16 @@ static const iso_argument rows[] = {
         NULL),
     OWN(CHOICE, format, "format", "FORM",
         "nanogpt (the default): tokens alone; llm.c: behind its header of 1024 bytes", formats),
+    {"length", ISO_ARGUMENT_COUNT, offsetof(tokenize_options, length), "N",
+     "for models that classify texts: the texts are records (.csv, .tsv, .jsonl), and the file is HDF5 with "
+     "a row of N "
+     "tokens for each, shortened or filled up, and its label",
+     1, 1 << 20, NULL},
+    OWN(TEXT, text, "text", "NAME or NAME,NAME",
+        "with --length: the column of the text, or of two texts that make a row together; default text",
+        NULL),
+    OWN(TEXT, label, "label", "NAME or none",
+        "with --length: the column of the label, a whole number from 0 on; default label", NULL),
 };
 #undef OWN
 enum { ROWS = sizeof rows / sizeof *rows };
@@ -77,6 +90,15 @@ static iso_status tokenize_check(const tokenize_options *options)
     if (options->count == 0)
         return iso_error(ISO_INVALID,
                          "needs a text: isogrid tokenize TEXT... --tokenizer DIR --out FILE.bin");
+    if (options->length && (options->lines || options->special || options->separator || options->format))
+        return iso_error(ISO_INVALID,
+                         "--length is for rows of labels; --lines, --special-tokens, --separator "
+                         "and --format are for files of tokens");
+    if (!options->length && (options->text || options->label))
+        return iso_error(ISO_INVALID, "--text and --label need --length, the number of tokens of a row");
+    if (options->length && !iso_file_name_ends(options->out, ".h5"))
+        return iso_error(ISO_INVALID, "--out '%s': with --length the file is HDF5; its name must end in .h5",
+                         options->out);
     for (int i = 0; i < options->count; i++) {
         iso_train_options as = iso_train_options_default();
         as.data = options->texts[i];
@@ -98,6 +120,28 @@ static iso_status tokenize_read_options(int argc, char *const *argv, tokenize_op
     ISO_TRY(tokenize_check(options));
 done:
     iso_free(other);
+    return status;
+}
+
+static iso_status tokenize_records(iso_context *ctx, const tokenize_options *options,
+                                   const iso_tokenizer *tokenizer)
+{
+    const char *label = options->label ? options->label : "label";
+    char *first = iso_strdup(options->text ? options->text : "text"),
+         *second = first ? strchr(first, ',') : NULL;
+    int64_t count = 0;
+    const bool labels = strcmp(label, "none") != 0;
+    iso_status status = iso_agree(ctx, first ? ISO_OK : iso_no_memory("the names of columns"));
+    if (second)
+        *second++ = 0;
+    if (status == ISO_OK)
+        status = iso_tokenize_rows(ctx, tokenizer, options->out, .files = options->texts,
+                                   .count = options->count, .first = first, .second = second,
+                                   .label = labels ? label : NULL, .length = options->length, .rows = &count);
+    if (status == ISO_OK && iso_is_chief(ctx))
+        printf("%s: x int32 [%" PRId64 ", %" PRId64 "]%s\n", options->out, count, options->length,
+               labels ? ", y int32" : "");
+    iso_free(first);
     return status;
 }
 
@@ -128,7 +172,7 @@ static iso_status tokenize_run(iso_context *ctx, int argc, char *const *argv)
         ctx, iso_is_chief(ctx) ? iso_output_path_check("--out ", options.out, ISO_TARGET_REPLACED) : ISO_OK));
     ISO_TRY(iso_stop_on_signals(ctx));
     ISO_TRY(iso_agree(ctx, iso_tokenizer_open(options.tokenizer, &tokenizer)));
-    ISO_TRY(tokenize(ctx, &options, tokenizer));
+    ISO_TRY(options.length ? tokenize_records(ctx, &options, tokenizer) : tokenize(ctx, &options, tokenizer));
 done:
     iso_tokenizer_close(tokenizer);
     iso_free(options.texts);

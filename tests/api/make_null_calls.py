@@ -177,7 +177,7 @@ MAY_BE_NULL = {
 ONE_RANK = re.compile(
     r"iso_(stop_requested|stopped|rank|ranks|host_ranks|hosts|is_host_leader|host_of_rank|threads|verbose|seed|role|is_chief|communicator|option|dataset_\w+"
     r"|broadcast|broadcast_from|broadcast_in_hosts|gather_all|all_reduce"
-    r"|saved_file_open|checkpoint_find|checkpoint_newest|checkpoint_resolve|checkpoint_open|keras_load_with|pretrained_read|pretrained_has_weights|model_restore_or_create|progress_create_with|tokenize_files_with|builtin_model_create|builtin_model_create_adapted)$")
+    r"|saved_file_open|checkpoint_find|checkpoint_newest|checkpoint_resolve|checkpoint_open|keras_load_with|pretrained_read|pretrained_has_weights|model_restore_or_create|progress_create_with|tokenize_files_with|tokenize_rows_with|builtin_model_create|builtin_model_create_adapted)$")
 # Getters of layouts: of NULL they tell nothing.
 EMPTY = re.compile(r"iso_layout_(rank|mesh|axes|axis|parts|placement|dimension_of|is_\w+|equal)$")
 FREES = re.compile(r"iso_\w*(destroy|free|close|unpacked_remove)$")
@@ -188,6 +188,7 @@ NEEDED = {
     "iso_dataset_open_options": {"dataset": "&f->made.data"}, "iso_dataset_random_options": {"dataset": "&f->made.data"},
     "iso_dataset_arrays_options": {"dataset": "&f->made.data"}, "iso_dataset_map_options": {"function": "map_nothing"},
     "iso_tokenize_files_options": {"out": "f->missing"},
+    "iso_tokenize_rows_options": {"out": "f->missing"},
     "iso_merge_options": {"x": "f->tensors"}, "iso_multi_head_attention_options": {"x": "f->x", "value": "f->x"},
     "iso_grouped_query_attention_options": {"x": "f->x", "value": "f->x"},
     "iso_crossentropy_options": {"y_true": "f->x", "y_pred": "f->x"}, "iso_metric_options": {"y_true": "f->x", "y_pred": "f->x"},

@@ -13,6 +13,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/data/data.h"
 #include "runtime/data/tokenizer/documents_impl.h"
+#include "runtime/data/tokenizer/text_records_impl.h"
 #include "runtime/session/session.h"
 #include "tests/data/data_test.h"
 #include "tests/support/folder.h"
@@ -443,6 +444,97 @@ static void refused(iso_status status, iso_status expected, const char *words)
                   words, status, iso_error_message());
 }
 
+/* ---- rows for classification ---- */
+
+/* The checksum of the rows of a file; their labels are 0, 1, 2, 0, ... */
+static uint32_t crc_of_rows(const char *path, int64_t rows, int64_t length)
+{
+    enum { MOST = 40 * 61 };
+    int32_t ids[MOST], labels[40];
+    iso_dataset *data = NULL;
+    const iso_batch *batch;
+    OK(iso_dataset_open(ctx, path, ISO_TRAIN, &data));
+    ck_assert_int_eq(iso_dataset_rows(data), rows);
+    OK(iso_dataset_batch(data, rows));
+    OK(iso_dataset_next(data, &batch));
+    OK(batch->read(batch, 0, 0, rows, ISO_I32, ids));
+    OK(batch->read(batch, 1, 0, rows, ISO_I32, labels));
+    for (int i = 0; i < rows; i++)
+        ck_assert_int_eq(labels[i], i % 3);
+    iso_dataset_destroy(data);
+    return crc_of(ids, (size_t)(rows * length) * sizeof *ids);
+}
+
+START_TEST(test_rows)
+{
+    enum { ROWS = 40 };
+    size_t size;
+    char *expected = read_file("tests/tokenizers/rows.txt", &size), name[64];
+    char *out = iso_strdup(in_folder(folder, "rows.h5"));
+    const char *at = expected, *const files[] = {"tests/tokenizers/rows.tsv"};
+    int length, read, seen = 0;
+    uint32_t one, two;
+    for (; sscanf(at, "%63s %d %x %x %n", name, &length, &one, &two, &read) == 4; at += read, seen++) {
+        iso_tokenizer *t = open_tokenizer(name);
+        int64_t rows = 0;
+        OK(iso_tokenize_rows(ctx, t, out, .files = files, .count = 1, .first = "first", .label = "label",
+                             .length = length, .rows = &rows));
+        ck_assert_int_eq(rows, ROWS);
+        ck_assert_msg(crc_of_rows(out, ROWS, length) == one, "%s, %d: other rows of texts", name, length);
+        OK(iso_tokenize_rows(ctx, t, out, .files = files, .count = 1, .first = "first", .second = "second",
+                             .label = "label", .length = length));
+        ck_assert_msg(crc_of_rows(out, ROWS, length) == two, "%s, %d: other rows of pairs", name, length);
+        iso_tokenizer_close(t);
+    }
+    ck_assert_int_eq(seen, 6);
+    iso_free(expected);
+    iso_free(out);
+}
+END_TEST
+
+/* The same records in three forms, and what is refused. */
+START_TEST(test_records)
+{
+    static const struct {
+        const char *name, *text, *error;
+    } cases[] = {
+        {"a.tsv", "label\ttext\n1\tsay \"a\", b\r\n\n0\tc\n", NULL},
+        {"a.csv", "text,label\r\n\"say \"\"a\"\", b\",1\nc,0", NULL},
+        {"a.jsonl", "{\"text\": \"say \\\"a\\\", b\", \"label\": 1}\n \n{\"label\": 0, \"text\": \"c\"}\n",
+         NULL},
+        {"a.txt", "", "ends in .csv, .tsv or .jsonl"},
+        {"b.tsv", "text\ta\n", "has no column 'label' in its first line"},
+        {"b.tsv", "text\tlabel\na\t0\nb\n", "line 3: it has fewer fields"},
+        {"b.tsv", "text\tlabel\na\t-1\n", "line 2: the label '-1' (label) is no whole number"},
+        {"b.tsv", "text\tlabel\n\xff\t1\n", "line 2: 'text' is not UTF-8: its byte 0 is 0xff"},
+        {"b.tsv", "text\tlabel\n", "no records"},
+        {"b.csv", "text,label\n\"a,1\n", "line 2: a field in quotes does not end"},
+        {"b.jsonl", "{\"text\": \"a\", \"label\": 1}\n{\"text\": 1, \"label\": 1}\n",
+         "line 2: 'text' is no text"},
+        {"b.jsonl", "{\"text\": \"a\", \"label\": 1}\nx\n", "line 2, line 1"},
+    };
+    const iso_record_columns columns = {.first = "text", .label = "label"};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        iso_records records = {0};
+        const char *path = in_folder(folder, cases[i].name);
+        write_file(path, cases[i].text, strlen(cases[i].text));
+        iso_status status = iso_records_read(path, &columns, &records);
+        if (cases[i].error && status == ISO_OK && records.count == 0)
+            ck_assert_str_eq(cases[i].error, "no records");
+        else if (cases[i].error)
+            refused(status, ISO_INVALID, cases[i].error);
+        else {
+            ck_assert_msg(status == ISO_OK, "%s", iso_error_message());
+            ck_assert_int_eq(records.count, 2);
+            ck_assert_int_eq(records.record[0].label, 1);
+            ck_assert_uint_eq(records.texts.size, 11);
+            ck_assert_mem_eq(records.texts.data, "say \"a\", bc", 11);
+        }
+        iso_records_free(&records);
+    }
+}
+END_TEST
+
 START_TEST(test_bad_texts)
 {
     static const char *const kept = "keep";
@@ -537,10 +629,11 @@ int main(int argc, char **argv)
 {
     iso_status status = iso_init(&argc, &argv, &ctx);
     if (status == ISO_OK)
-        status = RUN_TESTS_WITH("tokenizer", 120, make_folder, remove_folder, test_library, test_other_texts,
-                                test_pairs, test_names, test_threads, test_blocks, test_no_cut, test_files,
-                                test_many_blocks, test_bad_texts, test_bad_tokenizers)
-                     ? ISO_FAILED
-                     : ISO_OK;
+        status =
+            RUN_TESTS_WITH("tokenizer", 120, make_folder, remove_folder, test_library, test_other_texts,
+                           test_pairs, test_names, test_threads, test_blocks, test_no_cut, test_files,
+                           test_many_blocks, test_rows, test_records, test_bad_texts, test_bad_tokenizers)
+                ? ISO_FAILED
+                : ISO_OK;
     return iso_finish(ctx, status);
 }

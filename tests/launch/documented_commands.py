@@ -118,6 +118,11 @@ def prepare(folder):
             file["x"] = generator.standard_normal((96, 4)).astype(np.float32)
             file["y"] = generator.integers(0, 3, 96).astype(np.int32)
     shutil.copytree(f"{ROOT}/tests/encoders/bert-base", f"{folder}/bert-base-uncased")
+    with open(f"{folder}/bert-base-uncased/tokenizer.json", "w") as file:  # for the 31 tokens of the model
+        letters = {letter: i for i, letter in enumerate("?abcdefghijklmnopqrstuvwxyz")}
+        json.dump({"model": {"type": "BPE", "unk_token": "?", "vocab": letters, "merges": []}}, file)
+    with open(f"{folder}/reviews.tsv", "w") as file:
+        file.write("text\tlabel\n" + "good\t1\nbad\t0\n" * 48)
     shutil.copytree(f"{ROOT}/tests/encoders/vit-base", f"{folder}/vit-base")
     with h5py.File(f"{folder}/images.h5", "w") as file:
         file["x"] = generator.integers(0, 256, (96, 12, 12, 3)).astype(np.uint8)

@@ -253,7 +253,7 @@ def make_folders():
             json.dump(made, file, ensure_ascii=False, separators=(",", ":"))
             file.write("\n")
         with open(f"{HERE}/{name}/tokenizer_config.json", "w", encoding="utf-8") as file:
-            json.dump({"eos_token": end}, file)
+            json.dump({"eos_token": end, "pad_token": "[PAD]" if name.startswith("bert") else "<pad>" if name == "roberta" else None}, file)
             file.write("\n")
 
 
@@ -303,9 +303,29 @@ def make_expected(folder, seed, count):
                 print(f"{crc_of_ids(plain):08x} {crc_of_ids(special):08x} {zlib.crc32(back.encode()):08x}", file=file)
 
 
+def make_rows():
+    """rows.tsv: pairs of texts with labels; rows.txt: of each folder and length the CRC-32 of the rows of one and of two texts."""
+    draw = random.Random(5)
+    pairs = [tuple(" ".join(draw.choice(WORDS) for _ in range(draw.randrange(0, 30))) for _ in range(2)) for _ in range(40)]
+    with open(f"{HERE}/rows.tsv", "w", encoding="utf-8") as file:
+        print("first", "label", "second", sep="\t", file=file)
+        for i, (first, second) in enumerate(pairs):
+            print(first, i % 3, second, sep="\t", file=file)
+    with open(f"{HERE}/rows.txt", "w", encoding="ascii") as file:
+        for name, pad in ("bert", "[PAD]"), ("roberta", "<pad>"):
+            of = Tokenizer.from_file(f"{HERE}/{name}/tokenizer.json")
+            for length in 7, 24, 61:
+                of.enable_truncation(length)
+                of.enable_padding(pad_id=of.token_to_id(pad), pad_token=pad, length=length)
+                one = [i for first, _ in pairs for i in of.encode(first).ids]
+                two = [i for first, second in pairs for i in of.encode(first, second).ids]
+                print(name, length, f"{crc_of_ids(one):08x} {crc_of_ids(two):08x}", file=file)
+
+
 if __name__ == "__main__":
     if len(sys.argv) == 4:
         make_expected(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
     else:
         make_folders()
         make_expected(HERE, 1, 250)
+        make_rows()

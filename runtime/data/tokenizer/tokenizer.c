@@ -59,7 +59,7 @@ static iso_status make(const char *file, const json_t *root, iso_tokenizer **tok
     if (!t)
         return iso_no_memory("the tokenizer '%s'", file);
     pthread_mutex_init(&t->lock, NULL);
-    t->end = -1;
+    t->end = t->pad = -1;
     t->file = iso_strdup(file);
     iso_status status = t->file ? read_parts(root, t) : iso_no_memory("the tokenizer '%s'", file);
     if (status == ISO_OK)
@@ -91,18 +91,32 @@ static void read_beside(const char *file, const char *name, json_t **root)
     iso_free(folder);
 }
 
-/* eos_token: a text, or an object of an added token. */
-static void read_end(iso_tokenizer *t, const char *name)
+/* A token of `root`: a text, or an object of an added token. *id stays if there is none, or it is known already. */
+static void read_token(const iso_tokenizer *t, const json_t *root, const char *key, int32_t *id)
+{
+    const json_t *token = json_object_get(root, key),
+                 *content = json_is_object(token) ? json_object_get(token, "content") : token;
+    if (*id < 0 && json_is_string(content))
+        *id = iso_tokenizer_id(t, json_string_value(content));
+}
+
+static void read_tokens(iso_tokenizer *t, const char *name)
 {
     json_t *root;
-    if (t->end >= 0)
-        return;
     read_beside(t->file, name, &root);
-    const json_t *token = json_object_get(root, "eos_token"),
-                 *content = json_is_object(token) ? json_object_get(token, "content") : token;
-    if (json_is_string(content))
-        t->end = iso_tokenizer_id(t, json_string_value(content));
+    read_token(t, root, "eos_token", &t->end);
+    read_token(t, root, "pad_token", &t->pad);
     json_decref(root);
+}
+
+/* An id of config.json, or the first of a list of them. */
+static void read_id(const iso_tokenizer *t, const json_t *root, const char *key, int32_t *id)
+{
+    const json_t *value = json_object_get(root, key);
+    const json_t *first = json_is_array(value) ? json_array_get(value, 0) : value;
+    if (*id < 0 && json_is_integer(first) && json_integer_value(first) >= 0 &&
+        json_integer_value(first) < t->vocabulary)
+        *id = (int32_t)json_integer_value(first);
 }
 
 static void read_config(iso_tokenizer *t)
@@ -110,14 +124,12 @@ static void read_config(iso_tokenizer *t)
     enum { MOST_IDS = 1 << 24 };
     json_t *root;
     read_beside(t->file, "config.json", &root);
-    const json_t *size = json_object_get(root, "vocab_size"), *end = json_object_get(root, "eos_token_id");
-    const json_t *id = json_is_array(end) ? json_array_get(end, 0) : end;
+    const json_t *size = json_object_get(root, "vocab_size");
     if (json_is_integer(size) && json_integer_value(size) > t->vocabulary &&
         json_integer_value(size) <= MOST_IDS)
         t->vocabulary = json_integer_value(size);
-    if (t->end < 0 && json_is_integer(id) && json_integer_value(id) >= 0 &&
-        json_integer_value(id) < t->vocabulary)
-        t->end = (int32_t)json_integer_value(id);
+    read_id(t, root, "eos_token_id", &t->end);
+    read_id(t, root, "pad_token_id", &t->pad);
     json_decref(root);
 }
 
@@ -146,8 +158,8 @@ iso_status iso_tokenizer_open(const char *path, iso_tokenizer **tokenizer)
     ISO_TRY(find_file(path, &file));
     ISO_TRY(read_json(file, &root));
     ISO_TRY(make(file, root, &t));
-    read_end(t, "tokenizer_config.json");
-    read_end(t, "special_tokens_map.json");
+    read_tokens(t, "tokenizer_config.json");
+    read_tokens(t, "special_tokens_map.json");
     read_config(t);
     *tokenizer = t;
 done:

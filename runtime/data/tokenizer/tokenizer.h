@@ -84,6 +84,29 @@ ISO_API iso_status iso_tokenize_files_with(iso_context *ctx, const iso_tokenizer
 #define iso_tokenize_files(ctx, tokenizer, ...)                                                              \
     iso_tokenize_files_with(ctx, tokenizer, ISO_OPTIONS_AFTER(iso_tokenize_files_options, out, __VA_ARGS__))
 
+typedef struct iso_tokenize_rows_options {
+    const char *out; /* positional: the HDF5 file to write */
+    const char *const
+        *files; /* .csv, .tsv or .jsonl, gzip'd or not; tables have the names of columns first */
+    int count;
+    const char *first, *second; /* the columns of the text ("text" if NULL), and of a second one or NULL */
+    const char *label;          /* the column of the labels, whole numbers from 0 on; NULL: there are none */
+    int64_t length;             /* tokens of a row */
+    int64_t *rows;              /* gets their number; may be NULL */
+} iso_tokenize_rows_options;
+
+/* Writes rows for models that classify texts, such as bert: x, int32 [rows, length], the ids with the
+ * post-processor's, shortened as transformers does with truncation=True and filled up with pad_token; and y, int32
+ * [rows], the labels. Each rank reads all records and encodes its part of the rows; the file is the same for any
+ * number of ranks, and gets its name when it is complete. All ranks must see its folder. ISO_INVALID: a file that is
+ * missing or not as its name says (line and column); no pad_token; no record. ISO_IO. ctx may be NULL: one rank.
+ * Collective. */
+ISO_API iso_status iso_tokenize_rows_with(iso_context *ctx, const iso_tokenizer *tokenizer,
+                                          const iso_tokenize_rows_options *options, size_t size);
+/* iso_tokenize_rows(ctx, tokenizer, "texts.h5", .files = files, .count = 1, .length = 128) */
+#define iso_tokenize_rows(ctx, tokenizer, ...)                                                               \
+    iso_tokenize_rows_with(ctx, tokenizer, ISO_OPTIONS_AFTER(iso_tokenize_rows_options, out, __VA_ARGS__))
+
 #ifdef __cplusplus
 }
 #endif
