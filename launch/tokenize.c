@@ -63,7 +63,7 @@ static bool is_flag(const char *word)
     return !strcmp(word, "--lines") || !strcmp(word, "--special-tokens");
 }
 
-/* The texts may come before, between and after the options. options[argc + 1]: gets the others. */
+/* The texts may come before, between and after the options. other [argc + 1]: gets the rest. */
 static iso_status sort_words(int argc, char *const *argv, tokenize_options *options, char **other, int *words)
 {
     iso_status status = ISO_OK;

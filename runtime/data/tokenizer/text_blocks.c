@@ -103,7 +103,8 @@ static iso_status is_exact(iso_text_blocks *b, const char *text, size_t size, si
     ISO_TRY(iso_tokenizer_append(b->tokenizer, b->scratch, part, text + begin, at - begin, &b->ids[1]));
     ISO_TRY(iso_tokenizer_append(b->tokenizer, b->scratch, part, text + at, end - at, &b->ids[1]));
     *exact = b->ids[0].count == b->ids[1].count &&
-             memcmp(b->ids[0].id, b->ids[1].id, b->ids[0].count * sizeof *b->ids[0].id) == 0;
+             (b->ids[0].count == 0 ||
+              memcmp(b->ids[0].id, b->ids[1].id, b->ids[0].count * sizeof *b->ids[0].id) == 0);
 done:
     return status;
 }
