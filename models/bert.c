@@ -246,8 +246,7 @@ iso_tensor *iso_bert_with(const iso_bert_options *options, size_t size)
         return iso_graph_bad_tensor(graph);
     const int64_t t = iso_tensor_shape(o.x)->dim[1];
     iso_tensor *counts = iso_mask_of_values(o.x, (double)o.pad);
-    iso_tensor *mask =
-        iso_broadcast_to(iso_reshape_to(counts, ISO_SHAPE(ISO_BATCH, 1, t)), ISO_SHAPE(ISO_BATCH, t, t));
+    iso_tensor *mask = iso_reshape_to(counts, ISO_SHAPE(ISO_BATCH, 1, t)); /* of keys */
     iso_tensor *h = bert_embed(&o, counts);
     for (int64_t i = 0; i < o.layers; i++)
         h = bert_block(&o, i, h, mask);

@@ -239,19 +239,6 @@ static void tensordot(iso_keras_function *f)
 
 /* ---- keras.ops.dot_product_attention ---- */
 
-/* A mask or bias with all dimensions, of which the batch may be one element. */
-static iso_tensor *for_rows(iso_tensor *mask)
-{
-    iso_shape shape = *iso_tensor_shape(mask);
-    while (shape.rank < 4) {
-        mask = iso_keras_with_axis(mask, 0);
-        shape = *iso_tensor_shape(mask);
-    }
-    if (shape.dim[0] == 1)
-        shape.dim[0] = ISO_BATCH;
-    return iso_broadcast_to(mask, shape);
-}
-
 static bool check_attention(iso_keras_function *f)
 {
     const iso_shape *q = iso_tensor_shape(f->operand[0].tensor), *k = iso_tensor_shape(f->operand[1].tensor),
@@ -291,13 +278,8 @@ static void attention(iso_keras_function *f)
         return;
     if (mask && iso_tensor_dtype(mask) != ISO_BOOL)
         mask = iso_not_equal(mask, iso_number(f->net->graph, iso_tensor_dtype(mask), 0));
-    if (mask) {
-        mask = for_rows(mask);
-        iso_shape shape = *iso_tensor_shape(mask);
-        shape.dim[2] = iso_tensor_shape(q)->dim[1];
-        shape.dim[3] = iso_tensor_shape(f->operand[1].tensor)->dim[1];
-        mask = iso_broadcast_to(mask, shape);
-    }
+    while (mask && iso_tensor_good(mask) && iso_tensor_shape(mask)->rank < 4)
+        mask = iso_keras_with_axis(mask, 0);
     iso_keras_give(f, iso_attention_op(q, f->operand[1].tensor, f->operand[2].tensor, mask, &form));
 }
 

@@ -2,6 +2,7 @@
  * 2305.13245), as in Keras: products with a kernel for each of
  * query, key and value; softmax of their products in each head; a product that joins the heads. Heads are
  * independent: a mesh axis that shards them needs one sum, after the last product. */
+#include <float.h>
 #include <math.h>
 
 #include "models/layers/list.h"
@@ -280,10 +281,14 @@ static iso_tensor *join_heads(const attention *a, iso_tensor *y)
 
 /* ---- attention ---- */
 
-enum { MASKED = -1000000000 }; /* the score of masked positions, as in Keras */
+/* The score of masked positions. Keras computes with its function dot_product_attention, but with dropout with its
+ * layer Softmax. */
+static double masked_score(const attention *a)
+{
+    return a->options->dropout != 0 ? -1e9 : -0.7 * FLT_MAX;
+}
 
-/* Whether attention_mask is not 0, as [batch, heads or 1, t, s]; NULL: there is none. One row of it may stand for all
- * queries, one column for all keys. */
+/* Whether attention_mask is not 0, as [batch or 1, heads or 1, t or 1, s or 1]; NULL: there is none. */
 static iso_tensor *given_mask(const attention *a, int64_t t, int64_t s)
 {
     iso_tensor *mask = a->options->attention_mask;
@@ -300,16 +305,13 @@ static iso_tensor *given_mask(const attention *a, int64_t t, int64_t s)
     bool by_heads = shape.rank == 4 && (shape.dim[1] == a->heads || shape.dim[1] == 1);
     bool queries = shape.rank > 2 && (shape.dim[shape.rank - 2] == t || shape.dim[shape.rank - 2] == 1);
     bool keys = shape.rank > 2 && (shape.dim[shape.rank - 1] == s || shape.dim[shape.rank - 1] == 1);
+    int64_t rows = shape.dim[shape.rank - 2], columns = shape.dim[shape.rank - 1];
     if ((shape.rank != 3 && !by_heads) || !queries || !keys)
         return iso_layer_fail(a->layer, "its attention_mask is %s, it must be [batch, %lld, %lld]",
                               iso_shape_text(&shape, text, sizeof text), (long long)t, (long long)s);
     if (iso_tensor_dtype(mask) != ISO_BOOL)
         mask = iso_not_equal(mask, iso_number(a->layer->graph, iso_tensor_dtype(mask), 0));
-    shape.dim[shape.rank - 2] = t;
-    shape.dim[shape.rank - 1] = s;
-    if (!iso_shape_equal(&shape, iso_tensor_shape(mask)))
-        mask = iso_broadcast_to(mask, shape);
-    return shape.rank == 4 ? mask : iso_reshape_to(mask, ISO_SHAPE(shape.dim[0], 1, t, s));
+    return shape.rank == 4 ? mask : iso_reshape_to(mask, ISO_SHAPE(shape.dim[0], 1, rows, columns));
 }
 
 /* The mask of an input: of its calls with several inputs, Keras keeps no masks when the model is built. */
@@ -342,18 +344,15 @@ static bool masks_fit(const attention *a, iso_tensor *key)
     return false;
 }
 
-/* What attention_mask and the masks of the inputs leave of all places, [batch, heads or 1, t, s]; NULL: all. */
+/* What attention_mask and the masks of values and keys leave of all places, [batch or 1, heads or 1, t or 1, s or 1];
+ * NULL: all. */
 static iso_tensor *mask_of(const attention *a, int64_t t, int64_t s)
 {
     const iso_multi_head_attention_options *o = a->options;
-    iso_tensor *given = given_mask(a, t, s), *mask = and_mask(NULL, mask_of_input(o->x), t, 1);
-    mask = and_mask(mask, mask_of_input(o->value), 1, s);
-    mask = and_mask(mask, o->key ? mask_of_input(o->key) : NULL, 1, s);
-    if (mask && given)
-        return iso_logical_and(given, mask);
-    if (!mask || !iso_tensor_good(mask))
-        return mask ? mask : given;
-    return iso_broadcast_to(mask, ISO_SHAPE(iso_tensor_shape(mask)->dim[0], 1, t, s));
+    iso_tensor *given = given_mask(a, t, s), *mask = and_mask(NULL, mask_of_input(o->value), 1, s);
+    if (o->key && !iso_mask_equal(mask_of_input(o->key), mask_of_input(o->value)))
+        mask = and_mask(mask, mask_of_input(o->key), 1, s);
+    return mask && given ? iso_logical_and(given, mask) : mask ? mask : given;
 }
 
 /* query, key, value: [lead..., n, heads, features] -> [lead..., t, heads, v]; dropout in training alone */
@@ -364,12 +363,14 @@ static iso_tensor *attend(const attention *a, iso_tensor *query, iso_tensor *key
         return value;
     const double factor = attention_factor(a);
     iso_attention_form form = {.scale = factor * factor * score_scale(a),
-                               .masked = MASKED,
+                               .masked = masked_score(a),
                                .cap = o->score_cap,
                                .causal = o->causal,
                                .window = o->sliding_window,
                                .zero_masked = o->dropout != 0}; /* as in Keras */
-    iso_tensor *mask = mask_of(a, iso_tensor_shape(query)->dim[a->lead], iso_tensor_shape(key)->dim[a->lead]);
+    const int64_t t = iso_tensor_shape(query)->dim[a->lead], s = iso_tensor_shape(key)->dim[a->lead];
+    iso_tensor *mask = mask_of(a, t, s);
+    form.query_mask = and_mask(NULL, mask_of_input(o->x), t, 1);
     iso_tensor *y = iso_attention_op(query, key, value, mask, &form);
     if (o->dropout == 0)
         return y;

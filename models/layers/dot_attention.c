@@ -117,12 +117,11 @@ static iso_tensor *attend_by_op(const scored *a)
     const int64_t batch = iso_tensor_shape(a->query)->dim[0];
     if (!iso_tensor_good(query))
         return query;
-    if (mask) {
+    if (mask)
         mask = iso_reshape_to(mask, ISO_SHAPE(batch, 1, 1, a->s));
-        mask = iso_broadcast_to(mask, ISO_SHAPE(batch, 1, a->t, a->s));
-    }
     iso_tensor *q = spread(query, true), *k = spread(a->key, true), *v = spread(a->value, true);
     iso_attention_form form = {.scale = 1, .masked = MASKED, .causal = a->options->causal};
+    form.adds = mask && iso_tensor_dtype(query) != ISO_BF16; /* where each sum would be rounded to MASKED */
     iso_tensor *y = iso_attention_op(q, k, v, mask, &form);
     if (a->options->dropout == 0)
         return y;

@@ -6,7 +6,20 @@
 #include "runtime/base/host_device.h"
 #include "runtime/graph/ops/network.h"
 
-enum { ISO_ATTENTION_QUERY, ISO_ATTENTION_KEY, ISO_ATTENTION_VALUE, ISO_ATTENTION_MASK };
+enum { ISO_ATTENTION_QUERY, ISO_ATTENTION_KEY, ISO_ATTENTION_VALUE, ISO_ATTENTION_MASKS };
+
+/* A mask [batch, heads, t, s], each of which may be 1: elements from one number of a dimension to the next, 0 if one
+ * stands for all. */
+typedef struct iso_attention_mask {
+    const uint8_t *data; /* NULL: there is none */
+    int64_t group, head, row, key;
+} iso_attention_mask;
+
+/* What masks leave of the keys of a query: key i if at[i * step] is not 0; at is NULL: all of them. */
+typedef struct iso_attention_mask_row {
+    const uint8_t *at;
+    int64_t step;
+} iso_attention_mask_row;
 
 typedef struct iso_attention {
     const iso_kernel_call *call;
@@ -14,7 +27,18 @@ typedef struct iso_attention {
     int64_t groups, heads;    /* groups: of all dimensions before the positions */
     int64_t rows, keys, k, v; /* queries and keys of a group, features of a head */
     int64_t first_row;        /* the global position of query 0 */
+    iso_attention_mask mask, query_mask;
 } iso_attention;
+
+static inline iso_attention_mask iso_attention_mask_of(const iso_array *mask)
+{
+    iso_attention_mask m = {(const uint8_t *)mask->data, 0, 0, 0, 0};
+    m.key = mask->dim[3] == 1 ? 0 : 1;
+    m.row = mask->dim[2] == 1 ? 0 : mask->dim[3];
+    m.head = mask->dim[1] == 1 ? 0 : mask->dim[2] * mask->dim[3];
+    m.group = mask->dim[0] == 1 ? 0 : mask->dim[1] * mask->dim[2] * mask->dim[3];
+    return m;
+}
 
 static inline iso_attention iso_attention_of(const iso_kernel_call *call)
 {
@@ -32,6 +56,11 @@ static inline iso_attention iso_attention_of(const iso_kernel_call *call)
     a.first_row = q->offset[at];
     for (int d = 0; d < at; d++)
         a.groups *= q->dim[d];
+    a.mask.data = a.query_mask.data = NULL;
+    if (a.attrs->has_mask)
+        a.mask = iso_attention_mask_of(&call->in[ISO_ATTENTION_MASKS]);
+    if (a.attrs->has_query_mask)
+        a.query_mask = iso_attention_mask_of(&call->in[ISO_ATTENTION_MASKS + (a.attrs->has_mask ? 1 : 0)]);
     return a;
 }
 
@@ -63,15 +92,40 @@ static inline uint64_t iso_attention_weight(const iso_attention *a, int64_t grou
     return iso_attention_number(&a->call->in[ISO_ATTENTION_QUERY], a->keys, group, head, row);
 }
 
-/* The row of the mask for a query; NULL: there is no mask. */
-static inline const uint8_t *iso_attention_mask(const iso_attention *a, int64_t group, int64_t head,
-                                                int64_t row)
+ISO_HOST_DEVICE static inline const uint8_t *iso_attention_mask_at(const iso_attention_mask *m, int64_t group,
+                                                                   int64_t head, int64_t row)
 {
-    if (!a->attrs->has_mask)
-        return NULL;
-    const iso_array *mask = &a->call->in[ISO_ATTENTION_MASK];
-    head = mask->dim[1] == 1 ? 0 : head;
-    return (const uint8_t *)mask->data + ((group * mask->dim[1] + head) * a->rows + row) * a->keys;
+    return m->data ? m->data + group * m->group + head * m->head + row * m->row : NULL;
+}
+
+/* Of a query that does not count, its own 0 stands for all keys. */
+ISO_HOST_DEVICE static inline iso_attention_mask_row
+iso_attention_join_masks(const iso_attention_mask *mask, const iso_attention_mask *queries, int64_t group,
+                         int64_t head, int64_t row)
+{
+    const uint8_t *query = iso_attention_mask_at(queries, group, head, row);
+    iso_attention_mask_row joined = {query, 0};
+    if (query && (!*query || !mask->data))
+        return joined;
+    joined.at = iso_attention_mask_at(mask, group, head, row);
+    joined.step = mask->key;
+    return joined;
+}
+
+static inline bool iso_attention_has_masks(const iso_attention *a)
+{
+    return a->attrs->has_mask || a->attrs->has_query_mask;
+}
+
+static inline iso_attention_mask_row iso_attention_mask_row_of(const iso_attention *a, int64_t group,
+                                                               int64_t head, int64_t row)
+{
+    return iso_attention_join_masks(&a->mask, &a->query_mask, group, head, row);
+}
+
+ISO_HOST_DEVICE static inline bool iso_attention_counts(iso_attention_mask_row mask, int64_t key)
+{
+    return !mask.at || mask.at[key * mask.step];
 }
 
 #endif

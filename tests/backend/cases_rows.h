@@ -126,8 +126,9 @@ static bool attention(trial *t, int index)
         {1, 70, 132, 2, 64, 64, 7},   {1, 70, 65, 1, 24, 40, 6},  {1, 140, 132, 1, 96, 80, 1},
         {1, 70, 130, 2, 128, 128, 5}, {1, 70, 68, 1, 128, 72, 6}, {1, 200, 200, 1, 64, 64, 9},
         {1, 20, 30, 2, 136, 16, 5},   {1, 70, 65, 1, 36, 42, 5},  {1, 140, 132, 2, 80, 72, 1},
-        {1, 70, 130, 1, 66, 77, 6},   {1, 70, 68, 2, 89, 96, 5}};
-    enum { SHAPES = sizeof shapes / sizeof *shapes, FORMS = 9, TILES = sizeof tiles / sizeof *tiles };
+        {1, 70, 130, 1, 66, 77, 6},   {1, 70, 68, 2, 89, 96, 5},  {2, 150, 65, 2, 64, 64, 10},
+        {2, 70, 132, 2, 64, 24, 11},  {2, 70, 130, 2, 24, 24, 13}};
+    enum { SHAPES = sizeof shapes / sizeof *shapes, FORMS = 13, TILES = sizeof tiles / sizeof *tiles };
     enum { WIDE = 2 * SHAPES * FORMS, NARROW = 2 * SHAPES }; /* of bfloat16 two forms of each shape */
     const bool gradient = strstr(t->op, "grad"), narrow = index >= WIDE;
     const int tile = index - WIDE - (gradient ? 2 : 1) * NARROW;
@@ -135,17 +136,21 @@ static bool attention(trial *t, int index)
         return false;
     const int shape = narrow ? (index - WIDE) / 2 % SHAPES : index / FORMS % SHAPES;
     const int64_t *n = tile >= 0 ? tiles[tile] : shapes[shape];
-    const int form = tile >= 0 ? (int)n[6] : narrow ? (3 * shape + 4 * (index % 2)) % FORMS : index % FORMS;
+    const int turn = narrow ? (3 * shape + 4 * (index % 2)) % FORMS : index % FORMS;
+    const int form = tile >= 0 ? (int)n[6] : turn < 9 ? turn : turn + 1; /* 9: of tiles */
     const iso_dtype dtype = narrow ? ISO_BF16 : index < WIDE / 2 ? ISO_F32 : ISO_F64;
     /* Gradients that are not complete are float32. */
     const iso_dtype to = !gradient || index < WIDE + NARROW ? dtype : ISO_F32;
-    const bool mask = form == 3 || form == 4 || form == 6, dropout = form >= 5 && form < 9;
-    const int64_t causal = form == 1 || form == 4 || form >= 8;
+    const bool mask = form == 3 || form == 4 || form == 6 || form >= 10,
+               dropout = (form >= 5 && form < 9) || form == 11;
+    const int64_t causal = form == 1 || form == 4 || form == 8 || form == 9 || form == 12;
     const int64_t window = form == 2 || form == 6 ? 11 : form == 9 ? 70 : 0;
     t->attrs.attention = (iso_attention_attrs){.scale = 0.3,
-                                               .band = {-1e9, window, causal},
+                                               .band = {form == 12 ? -3 : -1e9, window, causal},
                                                .has_mask = mask,
-                                               .zero_masked = form == 6,
+                                               .has_query_mask = form == 11,
+                                               .adds = form == 12,
+                                               .zero_masked = form == 6 || form == 11,
                                                .cap = form == 8 || (form == 4 && !narrow) ? 0.7 : 0};
     if (dropout)
         t->attrs.attention.dropout =
@@ -158,7 +163,11 @@ static bool attention(trial *t, int index)
     input(t, dtype, -2, 2, DIMS(n[0], n[2], n[3], n[4]));
     input(t, dtype, -1, 1, DIMS(n[0], n[2], n[3], n[5]));
     if (mask)
-        input(t, ISO_BOOL, 0, 2, DIMS(n[0], form == 4 ? n[3] : 1, n[1], n[2]));
+        input(t, ISO_BOOL, 0, 2,
+              DIMS(form == 11 ? 1 : n[0], form == 4 || form == 11 ? n[3] : 1,
+                   form == 10 || form == 11 || form == 12 ? 1 : n[1], form == 13 ? 1 : n[2]));
+    if (t->attrs.attention.has_query_mask)
+        input(t, ISO_BOOL, 0, 2, DIMS(n[0], 1, n[1], 1));
     if (gradient)
         input(t, dtype, -1, 1, DIMS(n[0], n[1], n[3], n[5]));
     output(t, to, DIMS(n[0], n[1], n[3], gradient ? n[4] : n[5]));

@@ -233,17 +233,23 @@ SAMPLE(rotary_gradient)
 {
     differentiate(s, turn(s, 1, 20, 2));
 }
-/* q: [batch, 4, 2, 3], k: [batch, 5, 2, 3], v: [batch, 5, 2, 2] */
-static iso_tensor *attend(sample_graph *s, int64_t mask_heads, const iso_attention_form *form)
+/* q: [batch, 4, 2, 3], k: [batch, 5, 2, 3], v: [batch, 5, 2, 2]; mask, query_mask: their shapes, rank 0: none */
+static iso_tensor *attend_masked(sample_graph *s, iso_shape mask, iso_shape query_mask,
+                                 iso_attention_form form)
 {
     iso_tensor *q = sample_leaf(s, ISO_F32, -2, 2, ISO_SHAPE(ISO_BATCH, 4, 2, 3));
     iso_tensor *k = sample_leaf(s, ISO_F32, -2, 2, ISO_SHAPE(ISO_BATCH, 5, 2, 3));
     iso_tensor *v = sample_leaf(s, ISO_F32, -1, 1, ISO_SHAPE(ISO_BATCH, 5, 2, 2));
-    iso_tensor *mask =
-        mask_heads ? sample_leaf(s, ISO_BOOL, 0, 1, ISO_SHAPE(ISO_BATCH, mask_heads, 4, 5)) : NULL;
-    return iso_attention_op(q, k, v, mask, form);
+    iso_tensor *keys = mask.rank ? sample_leaf(s, ISO_BOOL, 0, 1, mask) : NULL;
+    form.query_mask = query_mask.rank ? sample_leaf(s, ISO_BOOL, 0, 1, query_mask) : NULL;
+    return iso_attention_op(q, k, v, keys, &form);
 }
 
+static iso_tensor *attend(sample_graph *s, int64_t mask_heads, const iso_attention_form *form)
+{
+    const iso_shape none = {0};
+    return attend_masked(s, mask_heads ? ISO_SHAPE(ISO_BATCH, mask_heads, 4, 5) : none, none, *form);
+}
 static const iso_attention_form plain_attention = {.scale = 0.6, .masked = -1e9},
                                 causal_attention = {.scale = 0.6, .masked = -1e9, .causal = true},
                                 window_attention = {.scale = 1, .masked = -1e9, .causal = true, .window = 2},
@@ -254,6 +260,7 @@ static const iso_attention_form plain_attention = {.scale = 0.6, .masked = -1e9}
                                                      .zero_masked = true,
                                                      .dropout = 0.4,
                                                      .path = "attention"},
+                                added_attention = {.scale = 1, .masked = -2, .causal = true, .adds = true},
                                 capped_attention = {.scale = 1, .masked = -1e9, .causal = true, .cap = 0.8};
 
 SAMPLE(attention)
@@ -303,6 +310,35 @@ SAMPLE(attention_mask_gradient)
 SAMPLE(attention_dropout_gradient)
 {
     differentiate(s, attend(s, 1, &dropped_attention));
+}
+SAMPLE(attention_key_mask)
+{
+    attend_masked(s, ISO_SHAPE(ISO_BATCH, 1, 1, 5), (iso_shape){0}, causal_attention);
+}
+SAMPLE(attention_key_mask_gradient)
+{
+    differentiate(s, attend_masked(s, ISO_SHAPE(1, 2, 1, 5), (iso_shape){0}, plain_attention));
+}
+SAMPLE(attention_query_mask)
+{
+    attend_masked(s, (iso_shape){0}, ISO_SHAPE(ISO_BATCH, 1, 4, 1), far_attention);
+}
+SAMPLE(attention_query_mask_gradient)
+{
+    differentiate(
+        s, attend_masked(s, ISO_SHAPE(ISO_BATCH, 1, 1, 5), ISO_SHAPE(ISO_BATCH, 1, 4, 1), dropped_attention));
+}
+SAMPLE(attention_row_mask_gradient)
+{
+    differentiate(s, attend_masked(s, ISO_SHAPE(1, 1, 4, 5), ISO_SHAPE(1, 2, 1, 1), plain_attention));
+}
+SAMPLE(attention_added_mask)
+{
+    attend_masked(s, ISO_SHAPE(ISO_BATCH, 1, 1, 5), (iso_shape){0}, added_attention);
+}
+SAMPLE(attention_added_mask_gradient)
+{
+    differentiate(s, attend_masked(s, ISO_SHAPE(ISO_BATCH, 1, 4, 1), (iso_shape){0}, added_attention));
 }
 
 /* What a sample has besides x and the kernel: a state before the first step and the bias of r; these and a mask. */
@@ -944,6 +980,9 @@ const sample network_samples[] = {
     {"attention", attention_window},
     {"attention", attention_mask},
     {"attention", attention_cap},
+    {"attention", attention_key_mask},
+    {"attention", attention_query_mask},
+    {"attention", attention_added_mask},
     {"attention", attention_dropout},
     {"attention_grad", attention_gradient},
     {"attention_grad", attention_causal_gradient},
@@ -951,6 +990,10 @@ const sample network_samples[] = {
     {"attention_grad", attention_mask_gradient},
     {"attention_grad", attention_cap_gradient},
     {"attention_grad", attention_dropout_gradient},
+    {"attention_grad", attention_key_mask_gradient},
+    {"attention_grad", attention_query_mask_gradient},
+    {"attention_grad", attention_row_mask_gradient},
+    {"attention_grad", attention_added_mask_gradient},
     {"softmax", softmax},
     {"softmax", softmax_middle},
     {"log_softmax", log_softmax},

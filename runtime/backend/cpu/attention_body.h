@@ -22,6 +22,9 @@
  * lines of the L1 cache. */
 enum { BLOCK_ROWS = 64, EXTRA = 16 };
 
+/* A fill that is no higher leaves a weight of 0, unless all scores of its query are as low. */
+enum { MOST_FILL = -1000000 };
+
 /* Rows of an input, `step` elements apart. */
 typedef struct input_rows {
     const REAL *at;
@@ -55,7 +58,7 @@ typedef struct head {
 /* Queries [first, first + rows) and the keys [begin, end) that they attend to. */
 typedef struct block {
     int64_t first, rows, begin, end;
-    bool open; /* every query attends to a key */
+    bool open; /* every query attends to a key, so that the weights of what is masked are 0 */
 } block;
 
 /* Of a block, the keys [begin, begin + columns) that are in the block `number` of the keys. */
@@ -181,27 +184,34 @@ static void attention_put(const head *h, int output, int64_t n, int64_t first, i
 
 /* ---- the scores of a block ---- */
 
-/* Whether a query attends to a key: one inside the band that is not masked. */
-static bool attention_sees(const head *h, int64_t row, int64_t from, int64_t to)
+static iso_attention_mask_row attention_mask_row_of(const head *h, int64_t row)
 {
-    const uint8_t *mask = iso_attention_mask(&h->a, h->group, h->number, row);
-    while (mask && from < to && !mask[from])
-        from++;
-    return from < to;
+    return iso_attention_mask_row_of(&h->a, h->group, h->number, row);
 }
 
-/* The keys that the block's queries attend to, by the band alone. A query whose keys are all masked weighs all keys
- * alike, also those outside the band: then the block has all keys. */
+/* The first and the last key that a query attends to: they are inside the band and not masked. */
+static void attention_seen(const head *h, int64_t row, int64_t *from, int64_t *to)
+{
+    const iso_attention_mask_row mask = attention_mask_row_of(h, row);
+    iso_band_columns(&h->a.attrs->band, h->a.first_row + row, h->a.keys, from, to);
+    while (*from < *to && !iso_attention_counts(mask, *from))
+        *from += 1;
+    while (*from < *to && !iso_attention_counts(mask, *to - 1))
+        *to -= 1;
+}
+
+/* The keys that the block's queries attend to, from the first one to the last one. A query whose keys are all masked
+ * weighs all keys, also those outside the band: then the block has all keys. */
 static void attention_columns(const head *h, block *b)
 {
     const iso_attention *a = &h->a;
     b->begin = a->keys;
     b->end = 0;
-    b->open = true;
+    b->open = a->attrs->band.fill <= MOST_FILL;
     for (int64_t row = b->first; row < b->first + b->rows; row++) {
         int64_t from, to;
-        iso_band_columns(&a->attrs->band, a->first_row + row, a->keys, &from, &to);
-        b->open = b->open && attention_sees(h, row, from, to);
+        attention_seen(h, row, &from, &to);
+        b->open = b->open && from < to;
         b->begin = from < b->begin ? from : b->begin;
         b->end = to > b->end ? to : b->end;
     }
@@ -246,10 +256,25 @@ static part attention_part(const block *b, int64_t number)
     return (part){number, begin, end - begin};
 }
 
-static void attention_fill(REAL *score, int64_t count, REAL fill)
+/* What becomes of scores that no query sees. */
+typedef struct unseen {
+    REAL fill;
+    bool adds; /* fill is added to them */
+} unseen;
+
+static void attention_fill(REAL *score, int64_t count, const unseen *by)
 {
     for (int64_t i = 0; i < count; i++)
-        score[i] = fill;
+        score[i] = by->adds ? score[i] + by->fill : by->fill;
+}
+
+static void attention_fill_masked(iso_attention_mask_row mask, REAL *score, int64_t count, const unseen *by)
+{
+    if (mask.at && mask.step)
+        for (int64_t i = 0; i < count; i++)
+            score[i] = mask.at[i] ? score[i] : by->adds ? score[i] + by->fill : by->fill;
+    else if (mask.at && !*mask.at)
+        attention_fill(score, count, by);
 }
 
 static int64_t attention_within(int64_t i, int64_t most)
@@ -258,29 +283,30 @@ static int64_t attention_within(int64_t i, int64_t most)
 }
 
 /* Fills a row's scores that are outside the band or masked. */
-static void attention_mask_row(const head *h, const part *p, int64_t row, REAL *score, REAL fill)
+static void attention_mask_row(const head *h, const part *p, int64_t row, REAL *score, const unseen *by)
 {
-    const uint8_t *mask = iso_attention_mask(&h->a, h->group, h->number, row);
+    iso_attention_mask_row mask = attention_mask_row_of(h, row);
     int64_t from, to;
     iso_band_columns(&h->a.attrs->band, h->a.first_row + row, h->a.keys, &from, &to);
     from = attention_within(from - p->begin, p->columns);
     to = attention_within(to - p->begin, p->columns);
-    attention_fill(score, from, fill);
-    for (int64_t i = from; mask && i < to; i++)
-        score[i] = mask[p->begin + i] ? score[i] : fill;
-    attention_fill(score + (to > from ? to : from), p->columns - (to > from ? to : from), fill);
+    to = to > from ? to : from;
+    attention_fill(score, from, by);
+    mask.at += mask.at ? (p->begin + from) * mask.step : 0;
+    attention_fill_masked(mask, score + from, to - from, by);
+    attention_fill(score + to, p->columns - to, by);
 }
 
 static bool attention_is_masked(const iso_attention *a)
 {
-    return a->attrs->has_mask || a->attrs->band.causal || a->attrs->band.window > 0;
+    return iso_attention_has_masks(a) || a->attrs->band.causal || a->attrs->band.window > 0;
 }
 
 /* Fills what is masked in all rows. */
-static void attention_mask(const head *h, const block *b, const part *p, REAL *scores, REAL fill)
+static void attention_mask(const head *h, const block *b, const part *p, REAL *scores, unseen by)
 {
     for (int64_t row = 0; row < b->rows && attention_is_masked(&h->a); row++)
-        attention_mask_row(h, p, b->first + row, scores + row * p->columns, fill);
+        attention_mask_row(h, p, b->first + row, scores + row * p->columns, &by);
 }
 
 static REAL *attention_scores_of(const head *h, REAL *all, int64_t number)
@@ -306,7 +332,7 @@ static void attention_weigh(head *h, const block *b, const part *p, REAL *scores
     real_gemm(b->rows, p->columns, a->k, h->queries, a->k, 1, keys, h->key_step, false, scores);
     if (a->attrs->cap != 0)
         attention_cap(h, b, p, scores);
-    attention_mask(h, b, p, scores, (REAL)a->attrs->band.fill);
+    attention_mask(h, b, p, scores, (unseen){(REAL)a->attrs->band.fill, a->attrs->adds});
     real_softmax_part(b->rows, p->columns, scores, h->max, h->sum, h->decay + p->number * h->most_rows);
 }
 
@@ -317,9 +343,9 @@ static bool attention_drops(const iso_attention *a)
 
 static void attention_zero_row(const head *h, const part *p, int64_t row, REAL *y)
 {
-    const uint8_t *mask = iso_attention_mask(&h->a, h->group, h->number, row);
-    for (int64_t i = 0; i < p->columns; i++)
-        y[i] = mask[p->begin + i] ? y[i] : 0;
+    iso_attention_mask_row mask = attention_mask_row_of(h, row);
+    mask.at += mask.at ? p->begin * mask.step : 0;
+    attention_fill_masked(mask, y, p->columns, &(unseen){0, false});
 }
 
 /* y = x [rows, columns] with dropout, and 0 where masked if zero_masked; y may be x. */
@@ -432,8 +458,8 @@ static void attention_add_gradients(head *h, const block *b, const part *p, bool
     REAL *scores = attention_scores_of(h, h->scores, p->number);
     REAL *dscores = attention_scores_of(h, h->dscores, p->number);
     real_softmax_part_grad(b->rows, p->columns, h->sum, h->slopes, scores, dscores);
-    if (!b->open) /* elsewhere weights of what is masked are 0 */
-        attention_mask(h, b, p, dscores, 0);
+    if (!b->open && !a->attrs->adds) /* in an open block, weights of what is masked are 0 */
+        attention_mask(h, b, p, dscores, (unseen){0, false});
     if (h->bounded)
         real_tanh_grad(b->rows * p->columns, attention_scores_of(h, h->bounded, p->number), dscores, dscores);
     if (attention_drops(a) && a->v > 0)

@@ -54,7 +54,7 @@ int64_t even_part(int64_t all, int64_t most, int64_t multiple)
 
 bool leaves_out_keys(const iso_attention &a)
 {
-    return !a.attrs->has_mask && (a.attrs->band.causal || a.attrs->band.window > 0);
+    return !iso_attention_has_masks(&a) && (a.attrs->band.causal || a.attrs->band.window > 0);
 }
 
 /* Bytes for a query of one head, and for all queries of it. */

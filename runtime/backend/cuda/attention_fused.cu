@@ -7,6 +7,9 @@
  *
  * The gradient is two kernels. The first one goes over the keys twice: for the statistics of its queries, which it
  * also leaves in scratch memory for the second kernel, and for the queries' gradients. */
+#include <float.h>
+#include <math.h>
+
 #include "runtime/backend/cuda/attention.h"
 #include "runtime/backend/cuda/attention_tiles.h"
 
@@ -42,8 +45,7 @@ enum { LARGEST, ONE_OVER_SUM, MEAN_SLOPE /* of the weights' gradients, weighted 
 struct fused_call {
     attention_form form;
     iso_array query; /* for the numbers of weights */
-    const uint8_t *mask;
-    int64_t mask_heads;
+    iso_attention_mask mask, query_mask;
     int heads;
     operand q, k, v, dy;
     result out[3];
@@ -64,10 +66,9 @@ __device__ head_place place_of_block(const fused_call &f)
 __device__ attention_head head_of(const fused_call &f, const head_place &at)
 {
     attention_head head = {};
-    if (f.mask) {
-        const int64_t own = f.mask_heads == 1 ? 0 : at.head;
-        head.mask = f.mask + (at.group * f.mask_heads + own) * f.form.rows * f.form.keys;
-    }
+    head.mask = f.mask, head.query_mask = f.query_mask;
+    head.mask.data = iso_attention_mask_at(&f.mask, at.group, at.head, 0);
+    head.query_mask.data = iso_attention_mask_at(&f.query_mask, at.group, at.head, 0);
     if (f.form.dropout.threshold > 0)
         head.number = iso_attention_number(&f.query, f.form.keys, at.group, at.head, 0);
     return head;
@@ -473,10 +474,11 @@ attention_form form_of(const iso_kernel_call *call, const iso_attention &a)
     form.first_row = a.first_row;
     form.rows = static_cast<int>(a.rows), form.keys = static_cast<int>(a.keys);
     form.scale = static_cast<float>(a.attrs->scale * LOG2_E),
-    form.fill = static_cast<float>(band.fill * LOG2_E);
+    form.fill = static_cast<float>(fmax(band.fill * LOG2_E, -static_cast<double>(FLT_MAX)));
     form.slope_scale = static_cast<float>(a.attrs->scale);
     form.kept_scale = a.attrs->dropout.threshold > 0 ? static_cast<float>(a.attrs->dropout.scale) : 1;
-    form.leaves_out = !a.attrs->has_mask && (band.causal || band.window > 0) && band.fill <= MOST_FILL;
+    form.leaves_out =
+        !iso_attention_has_masks(&a) && (band.causal || band.window > 0) && band.fill <= MOST_FILL;
     form.zero_masked = a.attrs->zero_masked;
     form.info = call->info;
     return form;
@@ -499,12 +501,10 @@ result result_of_array(const iso_array &x)
 fused_call fused_call_of(const iso_kernel_call *call)
 {
     const iso_attention a = iso_attention_of(call);
-    const iso_array &mask = call->in[ISO_ATTENTION_MASK];
     fused_call f = {};
     f.form = form_of(call, a);
     f.query = call->in[ISO_ATTENTION_QUERY];
-    f.mask = a.attrs->has_mask ? static_cast<const uint8_t *>(mask.data) : nullptr;
-    f.mask_heads = a.attrs->has_mask ? mask.dim[1] : 1;
+    f.mask = a.mask, f.query_mask = a.query_mask;
     f.heads = static_cast<int>(a.heads);
     f.q = operand_of(call->in[ISO_ATTENTION_QUERY]), f.k = operand_of(call->in[ISO_ATTENTION_KEY]),
     f.v = operand_of(call->in[ISO_ATTENTION_VALUE]), f.dy = operand_of(call->in[call->n_inputs - 1]);
@@ -584,7 +584,7 @@ bool fits(const iso_kernel_call *call)
         return false;
     const iso_attention a = iso_attention_of(call);
     const int64_t most = static_cast<int64_t>(MOST_TILES) * KEYS;
-    return a.attrs->cap == 0 && a.keys > 0 && a.k > 0 && a.v > 0 && a.k <= MOST_FEATURES &&
+    return a.attrs->cap == 0 && !a.attrs->adds && a.keys > 0 && a.k > 0 && a.v > 0 && a.k <= MOST_FEATURES &&
            a.v <= MOST_FEATURES && a.keys <= most && a.rows <= most && a.groups * a.heads <= INT32_MAX;
 }
 

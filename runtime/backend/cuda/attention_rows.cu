@@ -17,8 +17,8 @@ template <class C> using four = pack<C, WIDTH>;
 /* A query, and the keys of the block that its band has. */
 struct query_at {
     int64_t group, head, row, begin, end;
-    const uint8_t *mask; /* of the block's keys; NULL: there is none */
-    uint64_t number;     /* of the first weight's random number */
+    iso_attention_mask_row mask; /* of the block's keys */
+    uint64_t number;             /* of the first weight's random number */
 };
 
 /* Stores numbers of the compute type. */
@@ -59,8 +59,8 @@ template <class T, bool GRADIENT, bool DROPS> struct weigh {
     attention_block block;
     iso_attention_attrs attrs;
     iso_array query; /* for the numbers of weights */
-    const uint8_t *mask;
-    int64_t mask_heads, all_rows, keys, stride, part_step;
+    iso_attention_mask mask, query_mask;
+    int64_t keys, stride, part_step;
     const iso_step_info *info;
     const C *scores, *dweights;
     T *weights, *dscores;
@@ -77,9 +77,9 @@ template <class T, bool GRADIENT, bool DROPS> struct weigh {
         q.row = block.row + line - matrix * block.rows;
         iso_band_columns(&attrs.band, query.offset[at] + q.row, keys, &q.begin, &q.end);
         q.begin -= block.begin, q.end -= block.begin;
-        const int64_t own = mask_heads == 1 ? 0 : q.head;
-        if (mask)
-            q.mask = mask + ((q.group * mask_heads + own) * all_rows + q.row) * keys + block.begin;
+        q.mask = iso_attention_join_masks(&mask, &query_mask, q.group, q.head, q.row);
+        if (q.mask.at)
+            q.mask.at += block.begin * q.mask.step;
         if (attrs.dropout.threshold > 0)
             q.number = iso_attention_number(&query, keys, q.group, q.head, q.row) +
                        static_cast<uint64_t>(block.begin);
@@ -89,10 +89,11 @@ template <class T, bool GRADIENT, bool DROPS> struct weigh {
     __device__ unsigned seen_of(const query_at &q, int64_t key) const
     {
         unsigned seen = 0;
-        if (!q.mask && key >= q.begin && key + WIDTH <= q.end)
+        if (!q.mask.at && key >= q.begin && key + WIDTH <= q.end)
             return (1u << WIDTH) - 1;
         for (int i = 0; i < WIDTH; i++)
-            seen |= key + i >= q.begin && key + i < q.end && (!q.mask || q.mask[key + i]) ? 1u << i : 0;
+            seen |=
+                key + i >= q.begin && key + i < q.end && iso_attention_counts(q.mask, key + i) ? 1u << i : 0;
         return seen;
     }
     /* x: of a query and a key */
@@ -100,6 +101,11 @@ template <class T, bool GRADIENT, bool DROPS> struct weigh {
     {
         const C cap = static_cast<C>(attrs.cap), scaled = static_cast<C>(attrs.scale) * x;
         return cap != 0 ? cap * tanh_of(scaled / cap) : scaled;
+    }
+    __device__ C unseen_of(C x) const
+    {
+        const C fill = static_cast<C>(attrs.band.fill);
+        return attrs.adds ? score_of(x) + fill : fill;
     }
     /* Of a score, by what it is without the cap. */
     __device__ C slope_of(C score) const
@@ -113,7 +119,7 @@ template <class T, bool GRADIENT, bool DROPS> struct weigh {
         four<C> x = *reinterpret_cast<const four<C> *>(scores + first + key);
         for (int i = 0; i < WIDTH; i++)
             x.at[i] = seen >> i & 1             ? score_of(x.at[i])
-                      : key + i < block.columns ? static_cast<C>(attrs.band.fill)
+                      : key + i < block.columns ? unseen_of(x.at[i])
                                                 : static_cast<C>(-INFINITY);
         return x;
     }
@@ -123,8 +129,10 @@ template <class T, bool GRADIENT, bool DROPS> struct weigh {
         const uint64_t number = q.number + static_cast<uint64_t>(key);
         four<C> x;
         for (int i = 0; i < WIDTH; i++)
-            x.at[i] =
-                !DROPS || !attrs.zero_masked || (key + i < block.columns && q.mask[key + i]) ? C(1) : C(0);
+            x.at[i] = !DROPS || !attrs.zero_masked ||
+                              (key + i < block.columns && iso_attention_counts(q.mask, key + i))
+                          ? C(1)
+                          : C(0);
         if (!DROPS || attrs.dropout.threshold == 0)
             return x;
         const bool whole = number % WIDTH == 0;
@@ -184,7 +192,7 @@ template <class T, bool GRADIENT, bool DROPS> struct weigh {
                 const C weight = exp_of(x.at[i] - s.largest) * over,
                         slope = slope_of(x.at[i]) * static_cast<C>(attrs.scale);
                 x.at[i] = factors.at[i] != 0 ? weight * factors.at[i] : C(0);
-                slopes.at[i] = seen >> i & 1 ? weight * (slopes.at[i] - mean) * slope : C(0);
+                slopes.at[i] = attrs.adds || seen >> i & 1 ? weight * (slopes.at[i] - mean) * slope : C(0);
             }
             store(weights + first + key, part_step, x);
             if (GRADIENT)
@@ -198,14 +206,12 @@ void launch_weigh(const iso_kernel_call *call, const attention_block &block, con
 {
     typedef compute<T> C;
     const iso_attention a = iso_attention_of(call);
-    const iso_array &mask = call->in[ISO_ATTENTION_MASK];
     weigh<T, GRADIENT, DROPS> f = {};
     f.block = block;
     f.attrs = *a.attrs;
     f.query = call->in[ISO_ATTENTION_QUERY];
-    f.mask = a.attrs->has_mask ? static_cast<const uint8_t *>(mask.data) : nullptr;
-    f.mask_heads = a.attrs->has_mask ? mask.dim[1] : 1;
-    f.all_rows = a.rows, f.keys = a.keys, f.stride = of.stride, f.part_step = of.part_step;
+    f.mask = a.mask, f.query_mask = a.query_mask;
+    f.keys = a.keys, f.stride = of.stride, f.part_step = of.part_step;
     f.info = call->info;
     f.scores = static_cast<const C *>(of.scores), f.dweights = static_cast<const C *>(of.dweights);
     f.weights = static_cast<T *>(of.weights), f.dscores = static_cast<T *>(of.dscores);

@@ -29,8 +29,8 @@ struct attention_form {
 
 /* One head. */
 struct attention_head {
-    const uint8_t *mask; /* of query 0; NULL: there is none */
-    uint64_t number;     /* of the random number of query 0's first weight */
+    iso_attention_mask mask, query_mask; /* from its own data on */
+    uint64_t number;                     /* of the random number of query 0's first weight */
 };
 
 /* Queries [row, row_end) and keys [key, key_end). */
@@ -70,10 +70,15 @@ __device__ inline bool has_weights(const attention_form &f, const tile_box &box)
     return box.key < keys.end && box.key_end > keys.begin;
 }
 
+__device__ inline bool has_masks(const attention_head &head)
+{
+    return head.mask.data || head.query_mask.data;
+}
+
 /* Whether each query attends to each key of the box, and all exist. */
 __device__ inline bool is_whole(const attention_form &f, const attention_head &head, const tile_box &box)
 {
-    if (head.mask || box.row_end > f.rows || box.key_end > f.keys)
+    if (has_masks(head) || box.row_end > f.rows || box.key_end > f.keys)
         return false;
     return band_of(f, box.row_end - 1).begin <= box.key && band_of(f, box.row).end >= box.key_end;
 }
@@ -105,7 +110,9 @@ __device__ unsigned unmasked_bits(const attention_form &f, const attention_head 
         ISO_UNROLL()
     for (int i = 0; i < 4; i++) {
         const int row = at.row_of(n, i), key = at.key_of(n, i);
-        const bool is = row < f.rows && key < f.keys && head.mask[static_cast<int64_t>(row) * f.keys + key];
+        const bool is =
+            row < f.rows && key < f.keys &&
+            iso_attention_counts(iso_attention_join_masks(&head.mask, &head.query_mask, 0, 0, row), key);
         bits |= static_cast<unsigned>(is) << (4 * n + i);
     }
     return bits;
@@ -206,7 +213,7 @@ __device__ __forceinline__ tile_bits bits_of_tile(const attention_form &f, const
     tile_bits bits = {~0u, ~0u};
     if (!whole)
         bits.seen = band_bits<BY_KEYS, N>(f, at);
-    if (head.mask) {
+    if (has_masks(head)) {
         const unsigned unmasked = unmasked_bits<BY_KEYS, N>(f, head, at);
         bits.seen &= unmasked;
         bits.stays = f.zero_masked ? unmasked : ~0u;

@@ -8,7 +8,7 @@
 #include "runtime/graph/null_tensor.h"
 #include "runtime/graph/ops/classes_impl.h"
 
-enum { QUERY, KEY, VALUE, MASK, FROM_LAST_TO_POSITIONS = 3 };
+enum { QUERY, KEY, VALUE, MASKS, FROM_LAST_TO_POSITIONS = 3, MASK_RANK = 4 };
 
 static const iso_attention_attrs *attention_attrs_of(const iso_op *op)
 {
@@ -39,15 +39,33 @@ static bool attention_shapes_fit(iso_op *op)
     return fits || iso_op_refuse(op, "takes [..., t, heads, k], [..., s, heads, k] and [..., s, heads, v]");
 }
 
-static bool attention_mask_fits(iso_op *op)
+/* The mask of keys and that of queries follow the values, each if there is one. */
+static int attention_masks(const iso_op *op)
 {
-    const iso_shape *q = &op->inputs[QUERY]->shape, *mask = &op->inputs[MASK]->shape;
-    bool fits = op->inputs[MASK]->dtype == ISO_BOOL && q->rank == 4 && mask->rank == 4 &&
-                mask->dim[0] == q->dim[0] && (mask->dim[1] == q->dim[2] || mask->dim[1] == 1) &&
-                mask->dim[2] == q->dim[1] && mask->dim[3] == op->inputs[KEY]->shape.dim[1];
+    const iso_attention_attrs *attrs = attention_attrs_of(op);
+    return (attrs->has_mask ? 1 : 0) + (attrs->has_query_mask ? 1 : 0);
+}
+
+/* One number for all keys masks queries. */
+static bool attention_mask_fits(iso_op *op, int input, bool of_queries)
+{
+    const iso_shape *q = &op->inputs[QUERY]->shape, *mask = &op->inputs[input]->shape;
+    const int64_t all[] = {q->dim[0], q->dim[2], q->dim[1], of_queries ? 1 : op->inputs[KEY]->shape.dim[1]};
+    bool fits = op->inputs[input]->dtype == ISO_BOOL && q->rank == MASK_RANK && mask->rank == MASK_RANK;
+    for (int d = 0; fits && d < MASK_RANK; d++)
+        fits = mask->dim[d] == 1 || mask->dim[d] == all[d];
     return fits ||
-           iso_op_refuse(op, "takes a mask [batch, heads or 1, t, s] of type bool, with a query [batch, "
-                             "t, heads, k]");
+           iso_op_refuse(op,
+                         "takes a mask [batch or 1, heads or 1, t or 1, %s] of type bool, with a query "
+                         "[batch, t, heads, k]",
+                         of_queries ? "1" : "s or 1");
+}
+
+static bool attention_masks_fit(iso_op *op)
+{
+    const iso_attention_attrs *attrs = attention_attrs_of(op);
+    return (!attrs->has_mask || attention_mask_fits(op, MASKS, false)) &&
+           (!attrs->has_query_mask || attention_mask_fits(op, MASKS + (attrs->has_mask ? 1 : 0), true));
 }
 
 static bool attention_inputs_fit(iso_op *op)
@@ -55,7 +73,7 @@ static bool attention_inputs_fit(iso_op *op)
     for (int i = QUERY; i <= VALUE; i++)
         if (!iso_expect_float(op, i, -1) || !iso_expect_same_type(op, QUERY, i))
             return false;
-    return attention_shapes_fit(op) && (!attention_attrs_of(op)->has_mask || attention_mask_fits(op));
+    return attention_shapes_fit(op) && attention_masks_fit(op);
 }
 
 /* [..., t, heads, v] */
@@ -104,6 +122,15 @@ static bool is_gradient(const iso_op *op)
     return op->type != &iso_op_attention;
 }
 
+/* A mask [batch, heads, t, s]; what stands for all is whole. */
+static void attention_mask_rule(const iso_op *op, int input, iso_rule *rule)
+{
+    const iso_shape *shape = &op->inputs[input]->shape;
+    const int factor[MASK_RANK] = {0, 2, 1, ISO_WHOLE};
+    for (int d = 0; d < MASK_RANK; d++)
+        rule->input[input][d] = (int8_t)(shape->dim[d] == 1 ? ISO_WHOLE : factor[d]);
+}
+
 /* Positions of queries that are sharded leave the gradients of keys and values partial, and features of values
  * those of queries and keys. */
 static void attention_rule_of(const iso_op *op, iso_rule *rule)
@@ -115,11 +142,8 @@ static void attention_rule_of(const iso_op *op, iso_rule *rule)
     run_over(rule->input[QUERY], at, false, true);
     run_over(rule->input[KEY], at, true, true);
     run_over(rule->input[VALUE], at, true, false);
-    if (attention_attrs_of(op)->has_mask) { /* [batch, heads or 1, t, s] */
-        rule->input[MASK][0] = 0;
-        rule->input[MASK][1] = (int8_t)(op->inputs[MASK]->shape.dim[1] == 1 ? ISO_WHOLE : at + 1);
-        rule->input[MASK][2] = (int8_t)at;
-    }
+    for (int i = 0; i < attention_masks(op); i++)
+        attention_mask_rule(op, MASKS + i, rule);
     run_over(is_gradient(op) ? rule->input[last] : rule->output[0], at, false, false);
     if (is_gradient(op))
         memcpy(rule->output, rule->input, sizeof rule->output[0] * (VALUE + 1));
@@ -168,7 +192,7 @@ typedef struct decomposed {
     const iso_attention_attrs *attrs;
     iso_tensor *bounded;             /* tanh(scores / cap); NULL: there is no cap */
     iso_tensor *query, *key, *value; /* [..., heads, n, features]; query: scaled */
-    iso_tensor *mask;                /* or NULL */
+    iso_tensor *mask;                /* of both; or NULL */
     iso_tensor *weights, *dropped;   /* [..., heads, t, s]; dropped: after dropout */
 } decomposed;
 
@@ -183,6 +207,18 @@ static iso_tensor *within_band(const decomposed *d, iso_tensor *x, double fill)
     return band->causal || band->window ? iso_band_op(x, band->causal, band->window, fill) : x;
 }
 
+/* Scores with the fill, or what it adds, where they are outside the band or masked. */
+static iso_tensor *filled(const decomposed *d, iso_tensor *score)
+{
+    const double fill = d->attrs->band.fill;
+    if (!d->attrs->adds)
+        return where_masked(d, within_band(d, score, fill), fill);
+    iso_tensor *lower = iso_affine(score, 1, fill), *inside = within_band(d, score, 0);
+    if (inside != score)
+        inside = iso_add(inside, iso_subtract(lower, within_band(d, lower, 0)));
+    return d->mask ? iso_where(d->mask, inside, lower) : inside;
+}
+
 /* Applies dropout to the weights after softmax. It is linear in x, and so its own gradient. */
 static iso_tensor *drop(const decomposed *d, iso_tensor *x)
 {
@@ -193,18 +229,16 @@ static iso_tensor *drop(const decomposed *d, iso_tensor *x)
 
 static decomposed attention_decompose_weights(const iso_op *op, iso_tensor *const *in)
 {
-    decomposed d = {.attrs = op->attrs,
-                    .key = attention_swap(in[KEY]),
-                    .value = attention_swap(in[VALUE]),
-                    .mask = attention_attrs_of(op)->has_mask ? in[MASK] : NULL};
-    double fill = d.attrs->band.fill;
+    decomposed d = {.attrs = op->attrs, .key = attention_swap(in[KEY]), .value = attention_swap(in[VALUE])};
+    if (attention_masks(op) > 0)
+        d.mask = attention_masks(op) > 1 ? iso_logical_and(in[MASKS], in[MASKS + 1]) : in[MASKS];
     d.query = iso_affine(attention_swap(in[QUERY]), d.attrs->scale, 0);
     iso_tensor *score = iso_matmul_with(d.query, d.key, false, true);
     if (d.attrs->cap != 0) {
         d.bounded = iso_tanh(iso_affine(score, 1 / d.attrs->cap, 0));
         score = iso_affine(d.bounded, d.attrs->cap, 0);
     }
-    score = where_masked(&d, within_band(&d, score, fill), fill);
+    score = filled(&d, score);
     d.weights = iso_softmax_by_statistics(score, score->shape.rank - 1);
     d.dropped = drop(&d, d.weights);
     return d;
@@ -222,7 +256,8 @@ static void attention_decompose_gradient(const iso_op *op, iso_tensor *const *in
     iso_tensor *dy = attention_swap(in[op->n_inputs - 1]);
     iso_tensor *dropped = drop(&d, iso_matmul_with(dy, d.value, false, true));
     iso_tensor *score = iso_softmax_grad_by_sum(d.weights, dropped, dropped->shape.rank - 1);
-    score = within_band(&d, where_masked(&d, score, 0), 0);
+    if (!d.attrs->adds)
+        score = within_band(&d, where_masked(&d, score, 0), 0);
     if (d.bounded)
         score = iso_multiply(score, iso_affine(iso_multiply(d.bounded, d.bounded), -1, 1));
     out[QUERY] = attention_swap(iso_affine(iso_matmul(score, d.key), d.attrs->scale, 0));
@@ -274,13 +309,24 @@ iso_tensor *iso_attention_op(iso_tensor *query, iso_tensor *key, iso_tensor *val
         iso_graph_fail(graph, "attention: cap is %g; it must be positive, or 0 for none", form->cap);
         return iso_graph_bad_tensor(graph);
     }
+    if (form->cap != 0 && form->adds) {
+        iso_graph_fail(graph, "attention: cap is %g; it must be 0 with adds", form->cap);
+        return iso_graph_bad_tensor(graph);
+    }
     iso_attention_attrs attrs = {.scale = form->scale,
                                  .band = {form->masked, form->window, form->causal},
                                  .has_mask = mask != NULL,
+                                 .has_query_mask = form->query_mask != NULL,
+                                 .adds = form->adds,
                                  .cap = form->cap,
-                                 .zero_masked = mask && form->zero_masked};
+                                 .zero_masked = (mask || form->query_mask) && form->zero_masked};
     if (form->dropout != 0)
         attrs.dropout = iso_dropout_attrs_of(graph, form->dropout, form->path);
-    iso_tensor *inputs[] = {query, key, value, mask};
-    return iso_op_create(graph, &iso_op_attention, inputs, mask ? 4 : 3, &attrs);
+    iso_tensor *inputs[MASKS + 2] = {query, key, value};
+    int count = MASKS;
+    if (mask)
+        inputs[count++] = mask;
+    if (form->query_mask)
+        inputs[count++] = form->query_mask;
+    return iso_op_create(graph, &iso_op_attention, inputs, count, &attrs);
 }

@@ -52,11 +52,13 @@
  *                       a negative `scaling` turns the other way
  *
  * ---- attention (iso_attention_attrs): scores are scale q k', with a cap cap tanh(scale q k' / cap), and `band.fill`
- * outside the band and where the mask is 0; weights are their softmax over s, then 0 where the mask is 0 if
- * zero_masked, then dropout of a tensor [..., heads, t, s] ----
- *   attention           q [..., t, heads, k*], k [..., s*, heads, k*], v [..., s*, heads, v], a mask of ISO_BOOL
- *                       [batch, heads or 1, t, s*] if has_mask -> y [..., t, heads, v], the sums of v by the weights
- *   attention_grad      q, k, v, the mask if has_mask, dy -> dq, dk, dv
+ * (if adds: more by it) outside the band and where a mask is 0; weights are their softmax over s, then 0 where a mask
+ * is 0 if zero_masked, then dropout of a tensor [..., heads, t, s]. Masks are ISO_BOOL; each dimension of theirs may
+ * be 1, which stands for all ----
+ *   attention           q [..., t, heads, k*], k [..., s*, heads, k*], v [..., s*, heads, v], a mask
+ *                       [batch, heads, t, s*] if has_mask, one [batch, heads, t, 1] if has_query_mask ->
+ *                       y [..., t, heads, v], the sums of v by the weights
+ *   attention_grad      q, k, v, the masks, dy -> dq, dk, dv
  *
  * ---- experts (iso_experts_attrs): a slot may hold some of the experts e, of which it computes the rows that chose
  * them, and some of the hidden features h. A choice c that is not an integer in 0..e-1, e global, is
@@ -399,6 +401,7 @@ typedef struct iso_attention_attrs {
     iso_dropout_attrs dropout; /* of the weights; threshold 0: none */
     bool has_mask, zero_masked;
     double cap; /* of the scores; 0: none */
+    bool has_query_mask, adds;
 } iso_attention_attrs;
 
 #endif

@@ -130,5 +130,7 @@ const iso_setting iso_attention_settings[] = {REAL(scale),
                                               FLAG(has_mask),
                                               FLAG(zero_masked),
                                               REAL(cap),
+                                              FLAG(has_query_mask),
+                                              FLAG(adds),
                                               {0}};
 #undef ATTRS

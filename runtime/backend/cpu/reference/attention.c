@@ -31,19 +31,19 @@ static void ref_attention_add(double *sum, double factor, const iso_array *b, in
 static bool ref_attention_sees(const iso_attention *a, const attended *of, int64_t key)
 {
     int64_t begin, end;
-    const uint8_t *mask = iso_attention_mask(a, of->group, of->head, of->row);
+    const iso_attention_mask_row mask = iso_attention_mask_row_of(a, of->group, of->head, of->row);
     iso_band_columns(&a->attrs->band, a->first_row + of->row, a->keys, &begin, &end);
-    return key >= begin && key < end && (!mask || mask[key]);
+    return key >= begin && key < end && iso_attention_counts(mask, key);
 }
 
 static void ref_attention_drop(const iso_attention *a, const attended *of, const double *x, double *y)
 {
     const iso_dropout_attrs *dropout = &a->attrs->dropout;
-    const uint8_t *mask = iso_attention_mask(a, of->group, of->head, of->row);
+    const iso_attention_mask_row mask = iso_attention_mask_row_of(a, of->group, of->head, of->row);
     const uint64_t first = iso_attention_weight(a, of->group, of->head, of->row);
     double scale = a->call->in[0].dtype == ISO_F32 ? (float)dropout->scale : dropout->scale;
     for (int64_t key = 0; key < a->keys; key++) {
-        bool kept = !a->attrs->zero_masked || mask[key];
+        bool kept = !a->attrs->zero_masked || iso_attention_counts(mask, key);
         if (dropout->threshold > 0)
             kept &= iso_random_word(dropout->key, a->call->info->step, first + (uint64_t)key) >> 8 >=
                     dropout->threshold;
@@ -63,7 +63,9 @@ static void ref_attention_weights(const iso_attention *a, attended *of)
         const double cap = a->attrs->cap, bounded = cap != 0 ? tanh(score / cap) : 0;
         score = cap != 0 ? cap * bounded : score;
         of->slope[key] = 1 - bounded * bounded;
-        of->weight[key] = ref_attention_sees(a, of, key) ? score : a->attrs->band.fill;
+        of->weight[key] = ref_attention_sees(a, of, key) ? score
+                          : a->attrs->adds               ? score + a->attrs->band.fill
+                                                         : a->attrs->band.fill;
         largest = fmax(largest, of->weight[key]);
     }
     for (int64_t key = 0; key < a->keys; key++)
@@ -135,7 +137,7 @@ static void ref_attention_score_gradient(const iso_attention *a, const attended 
     for (int64_t key = 0; key < a->keys; key++)
         mean += of->weight[key] * s->dweight[key];
     for (int64_t key = 0; key < a->keys; key++)
-        s->dweight[key] = ref_attention_sees(a, of, key)
+        s->dweight[key] = a->attrs->adds || ref_attention_sees(a, of, key)
                               ? of->weight[key] * (s->dweight[key] - mean) * of->slope[key] * a->attrs->scale
                               : 0;
 }
