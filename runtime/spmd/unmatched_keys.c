@@ -70,6 +70,30 @@ static int add_overlapping(iso_text *message, const iso_map_entry *entry, const 
     return found;
 }
 
+/* What stands behind the last '/'. */
+static const char *last_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static bool same_last_name(const iso_map_entry *entry, const char *path)
+{
+    return strcmp(last_name(entry->key), last_name(path)) == 0;
+}
+
+/* How many paths there are, and the first ones, those with the key's last name before others. */
+static void add_examples(iso_text *message, const iso_map_entry *entry, const char **paths, int count)
+{
+    move_to_front(entry, paths, count, same_last_name);
+    if (count > SHOWN)
+        iso_text_add(message, "; there are %d, such as ", count);
+    else if (count > 0)
+        iso_text_add(message, "; there %s ", count > 1 ? "are" : "is");
+    for (int i = 0; i < count && i < SHOWN; i++)
+        iso_text_add(message, "%s'%s'", i ? ", " : "", paths[i]);
+}
+
 static iso_status report(const iso_map_entry *entry, const char **paths, int count, bool strict, bool chief)
 {
     iso_text message = {0};
@@ -81,8 +105,8 @@ static iso_status report(const iso_map_entry *entry, const char **paths, int cou
                                 " (a key must match the whole path)");
     known +=
         add_overlapping(&message, entry, paths + known, count - known, path_in_key, "; it contains ", "");
-    if (!known)
-        iso_text_add_nearest(&message, entry->key, paths, count);
+    if (!known && !iso_text_add_near(&message, entry->key, paths, count))
+        add_examples(&message, entry, paths, count);
     if (strict)
         status = iso_error(ISO_INVALID, "%s", iso_text_get(&message));
     else if (chief)
