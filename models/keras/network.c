@@ -360,11 +360,10 @@ static iso_status call_if_ready(iso_keras_network *net, iso_keras_layer *l, int 
     iso_status status = ISO_OK;
     iso_keras_node node = {.ready = false};
     const json_t *nodes = json_object_get(l->entry, "inbound_nodes");
-    const bool operation = iso_keras_is_operation(l);
     size_t outer = enter_layer(net, l);
-    if (operation) /* before its arguments, which may be anything */
+    if (iso_keras_is_operation(l)) /* before its arguments, which may be anything */
         ISO_TRY(iso_keras_check_operation(net, l));
-    ISO_TRY(iso_keras_read_node(net, json_array_get(nodes, (size_t)number), operation, &node));
+    ISO_TRY(iso_keras_read_node(net, json_array_get(nodes, (size_t)number), l, &node));
     *ready = node.ready;
     if (node.ready)
         ISO_TRY(make_call(net, l, number, &node));

@@ -70,7 +70,7 @@ typedef struct iso_keras_node {
     bool ready; /* false: some inputs have not been made yet */
 } iso_keras_node;
 /* node must be zero; after an error it holds what has been read. operation: of keras.ops, not of a layer. */
-iso_status iso_keras_read_node(iso_keras_network *net, const json_t *json, bool operation,
+iso_status iso_keras_read_node(iso_keras_network *net, const json_t *json, const iso_keras_layer *l,
                                iso_keras_node *node);
 void iso_keras_node_free(iso_keras_node *node);
 /* The tensors of input_layers or output_layers, which may be lists or dictionaries. */

@@ -164,6 +164,27 @@ done:
     return status;
 }
 
+/* Adds a mask that is not the input's own to the inputs, as the last one; a flag stays in its place. */
+static iso_status add_own_mask(iso_keras_network *net, iso_keras_node *node, bool *own)
+{
+    iso_status status = ISO_OK;
+    const json_t *value = json_object_get(node->others, "mask");
+    iso_keras_list list = {0}, *inputs = &node->inputs;
+    if (!is_tensor(value) || inputs->count == 0)
+        return ISO_OK;
+    ISO_TRY(add_argument(net, value, NULL, &list, &node->ready));
+    /* With initial_state, Keras itself does not set the input's own. */
+    *own = list.count == 1 &&
+           (inputs->count > 1 || !iso_mask_equal(list.tensor[0], iso_tensor_masks(inputs->tensor[0]).built));
+    if (*own)
+        ISO_TRY(iso_keras_list_add(inputs, list.tensor[0], "mask"));
+    if (*own && json_object_set_new(node->others, "mask", json_true()) != 0)
+        ISO_TRY(iso_no_memory("the arguments of a call"));
+done:
+    iso_keras_list_free(&list);
+    return status;
+}
+
 /* Whether a tensor of the file, or null, is the mask that goes with an input. */
 static iso_status check_mask(iso_keras_network *net, const char *key, const json_t *value, iso_tensor *input,
                              bool *ready)
@@ -183,21 +204,22 @@ static iso_status check_mask(iso_keras_network *net, const char *key, const json
 
 /* The masks that Keras puts into a call: those of its inputs, which the layers here find themselves. They are taken
  * out of `others`. */
-static iso_status check_masks(iso_keras_network *net, json_t *others, const iso_keras_list *inputs,
-                              bool *ready)
+static iso_status check_masks(iso_keras_network *net, const iso_keras_layer *l, iso_keras_node *node)
 {
     static const char *const keys[] = {"mask", "query_mask", "value_mask", "key_mask"};
+    const iso_layer_type *type = iso_layer_type_find(l->type);
+    const iso_keras_list *inputs = &node->inputs;
     iso_status status = ISO_OK;
-    for (int k = 0; k < 4; k++) {
-        const json_t *value = json_object_get(others, keys[k]);
-        if (k == 0 && is_tensor(value) && inputs->count > 1) /* Keras itself does not set it there */
-            return iso_keras_refuse(net->reader,
-                                    "mask is given together with initial_state: that is not supported");
+    bool own = false;
+    if (type && type->takes_mask)
+        ISO_TRY(add_own_mask(net, node, &own));
+    for (int k = own ? 1 : 0; k < 4; k++) {
+        const json_t *value = json_object_get(node->others, keys[k]);
         const int first = k > 0 ? k - 1 : 0, count = json_is_array(value) ? (int)json_array_size(value) : 1;
         for (int i = 0; value && i < count && first + i < inputs->count; i++)
             ISO_TRY(check_mask(net, keys[k], json_is_array(value) ? json_array_get(value, (size_t)i) : value,
-                               inputs->tensor[first + i], ready));
-        json_object_del(others, keys[k]);
+                               inputs->tensor[first + i], &node->ready));
+        json_object_del(node->others, keys[k]);
     }
 done:
     return status;
@@ -269,7 +291,7 @@ static iso_status read_operation(iso_keras_network *net, const json_t *args, con
     return status == ISO_OK && !node->others ? iso_no_memory("the arguments of a call") : status;
 }
 
-iso_status iso_keras_read_node(iso_keras_network *net, const json_t *json, bool operation,
+iso_status iso_keras_read_node(iso_keras_network *net, const json_t *json, const iso_keras_layer *l,
                                iso_keras_node *node)
 {
     iso_status status = ISO_OK;
@@ -277,7 +299,7 @@ iso_status iso_keras_read_node(iso_keras_network *net, const json_t *json, bool 
     if (!json_is_array(args) || (kwargs && !json_is_object(kwargs)))
         return iso_keras_refuse(net->reader, "its inbound_nodes are not those of a file of Keras 3");
     node->ready = true;
-    if (operation)
+    if (iso_keras_is_operation(l))
         return read_operation(net, args, kwargs, node);
     ISO_TRY(add_argument(net, args, NULL, &node->inputs, &node->ready));
     node->others = kwargs ? json_copy((json_t *)kwargs) : json_object();
@@ -285,7 +307,7 @@ iso_status iso_keras_read_node(iso_keras_network *net, const json_t *json, bool 
         ISO_TRY(iso_no_memory("the arguments of a call"));
     ISO_TRY(add_named(net, node->others, &node->inputs, &node->ready));
     if (node->ready)
-        ISO_TRY(check_masks(net, node->others, &node->inputs, &node->ready));
+        ISO_TRY(check_masks(net, l, node));
 done:
     return status;
 }

@@ -313,15 +313,59 @@ static iso_tensor *softmax_over(iso_layer *layer, const int *axis, int count, is
     return iso_layer_axes_back(iso_reshape_to(iso_softmax(iso_reshape_to(x, joined), -1), shape), back);
 }
 
-static iso_tensor *softmax_layer(iso_tensor *x, const char *name, const int *axis, int count)
+/* Whether each dimension of a mask is that of x or 1. */
+static bool softmax_mask_fits(const iso_layer *layer, const iso_tensor *x, const iso_tensor *mask)
+{
+    const iso_shape *shape = iso_tensor_shape(x), *of = iso_tensor_shape(mask);
+    char text[160], of_mask[160];
+    bool fits = of->rank == shape->rank;
+    for (int d = 0; fits && d < shape->rank; d++)
+        fits = of->dim[d] == 1 || of->dim[d] == shape->dim[d];
+    if (!fits)
+        iso_layer_fail(
+            layer,
+            "its mask is %s, and its input %s: it takes a mask for that of its elements, as Keras's "
+            "Softmax does; the activation 'softmax' passes on a mask of steps",
+            iso_shape_text(of, of_mask, sizeof of_mask), iso_shape_text(shape, text, sizeof text));
+    return fits;
+}
+
+/* The mask of a call as Keras's Softmax takes it; NULL: there is none. */
+static iso_tensor *as_bool(iso_tensor *mask)
+{
+    if (!mask || !iso_tensor_good(mask) || iso_tensor_dtype(mask) == ISO_BOOL)
+        return mask;
+    const iso_dtype dtype = iso_tensor_dtype(mask);
+    return iso_greater(mask, iso_number(iso_tensor_graph(mask), dtype, iso_dtype_is_float(dtype) ? 0.5 : 0));
+}
+
+/* mask: NULL: all elements count */
+static iso_tensor *masked_softmax(iso_layer *layer, iso_tensor *x, iso_tensor *mask, const int *axis,
+                                  int count)
+{
+    if (!mask)
+        return softmax_over(layer, axis, count, x);
+    if (!iso_tensor_good(mask) || !softmax_mask_fits(layer, x, mask))
+        return iso_layer_broken(x);
+    x = iso_where(mask, x, iso_number(layer->graph, iso_tensor_dtype(x), -1e9)); /* as in Keras */
+    iso_tensor *y = softmax_over(layer, axis, count, x);
+    return iso_tensor_good(y) ? iso_where(mask, y, iso_number(layer->graph, iso_tensor_dtype(y), 0)) : y;
+}
+
+static iso_tensor *softmax_layer(iso_tensor *x, iso_tensor *mask, const char *name, const int *axis,
+                                 int count)
 {
     iso_layer layer;
-    if (!activation_begin(&layer, &x, type_of(ISO_SOFTMAX)->row.keras, name))
+    iso_tensor *inputs[] = {x, mask};
+    if (!iso_layer_begin_several(&layer, inputs, mask ? 2 : 1, type_of(ISO_SOFTMAX)->row.keras, "softmax",
+                                 name))
         return iso_layer_broken(x);
-    if (iso_layer_mask(&layer, layer.single))
-        return iso_layer_fail(&layer, "its input has a mask, which Keras's Softmax takes for that of its "
-                                      "elements; the activation 'softmax' passes it on");
-    return iso_layer_end(&layer, softmax_over(&layer, axis, count, x));
+    if (mask)
+        iso_layer_note_mask(&layer, 1);
+    mask = as_bool(mask);
+    layer.masks = mask ? (iso_masks){mask, mask} : iso_tensor_masks(x); /* Keras passes on what it is given */
+    return iso_layer_end(&layer, masked_softmax(&layer, iso_layer_cast(&layer, x),
+                                                mask ? mask : iso_layer_mask(&layer, x), axis, count));
 }
 
 iso_tensor *iso_activation_with(const iso_activation_options *given, size_t size)
@@ -333,8 +377,12 @@ iso_tensor *iso_activation_with(const iso_activation_options *given, size_t size
                                       .alpha = options.alpha};
     if (!options.x)
         return iso_layer_broken(options.x);
-    if (options.kind == ISO_SOFTMAX && options.axis_count)
-        return softmax_layer(options.x, options.name, options.axis, options.axis_count);
+    if (options.kind == ISO_SOFTMAX && (options.axis_count || options.mask))
+        return softmax_layer(options.x, options.mask, options.name, options.axis, options.axis_count);
+    if (options.mask)
+        return iso_graph_fail(iso_tensor_graph(options.x),
+                              "iso_activation: mask is given, which ISO_SOFTMAX alone takes"),
+               iso_layer_broken(options.x);
     return make_layer(options.x, options.name, options.kind, has_numbers(options.kind, &numbers), &numbers);
 }
 
@@ -420,16 +468,19 @@ static iso_tensor *build_softmax(const iso_layer_config *config, iso_tensor *con
 {
     int64_t given[ISO_MAX_RANK];
     int axis[ISO_MAX_RANK], axis_count = iso_config_counts(config, "axis", given, ISO_MAX_RANK);
-    (void)count;
     for (int i = 0; i < axis_count; i++)
         axis[i] = (int)given[i];
-    return softmax_layer(x[0], config->name, axis, axis_count);
+    return softmax_layer(x[0], iso_config_mask(config, x, &count), config->name, axis, axis_count);
 }
 
 const iso_layer_type iso_layer_activation = {
     .keras = "Activation", .build = build_activation, .any_rank = true, .masks = ISO_MASKS_PASSED};
-const iso_layer_type iso_layer_softmax = {
-    .keras = "Softmax", .build = build_softmax, .masks = ISO_MASKS_PASSED};
+const iso_layer_type iso_layer_softmax = {.keras = "Softmax",
+                                          .build = build_softmax,
+                                          .several = true,
+                                          .separate = true,
+                                          .masks = ISO_MASKS_MADE,
+                                          .takes_mask = true};
 
 /* Keras's other layers for activations. */
 #define LAYER_OF(NAME, KIND, CLASS)                                                                          \

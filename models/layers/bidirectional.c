@@ -16,7 +16,7 @@ typedef struct bidirectional {
     iso_recurrent_options part[PARTS];
     bool frozen[PARTS];
     iso_tensor *state[PARTS][MOST_STATES]; /* where the parts put their last states */
-    iso_tensor *inputs[1 + PARTS * MOST_STATES];
+    iso_tensor *inputs[2 + PARTS * MOST_STATES];
     int n_inputs;
 } bidirectional;
 
@@ -40,6 +40,7 @@ static iso_recurrent_options backward_of(const bidirectional *b)
     iso_recurrent_options out = own->units ? *own : *layer;
     out.initial_h = own->initial_h;
     out.initial_c = own->initial_c;
+    out.mask = layer->mask;
     out.final_h = own->final_h;
     out.final_c = own->final_c;
     out.return_sequences = layer->return_sequences;
@@ -56,13 +57,13 @@ static bool returns_state(const bidirectional *b)
 
 static void set_parts(bidirectional *b)
 {
+    const bool masked = b->options->layer.mask || iso_layer_mask(b->layer, b->options->x);
     b->part[FORWARD] = b->options->layer;
     b->part[FORWARD].name = name_of_part(b, "forward_", b->options->layer.name);
     b->part[BACKWARD] = backward_of(b);
     for (int i = 0; i < PARTS; i++) {
         b->part[i].x = b->options->x;
-        b->part[i].zero_output_for_mask =
-            iso_layer_mask(b->layer, b->options->x) && b->options->layer.return_sequences;
+        b->part[i].zero_output_for_mask = masked && b->options->layer.return_sequences;
         b->part[i].final_h = returns_state(b) ? &b->state[i][0] : NULL;
         b->part[i].final_c = returns_state(b) && b->kind->states == 2 ? &b->state[i][1] : NULL;
     }
@@ -76,6 +77,8 @@ static bool bidirectional_fits(const bidirectional *b)
         iso_layer_fail(b->layer, "there is no merge_mode %d", (int)o->merge_mode);
     else if (!o->layer.initial_h != !o->backward.initial_h)
         iso_layer_fail(b->layer, "initial_h is given to both layers, or to none");
+    else if (o->backward.mask)
+        iso_layer_fail(b->layer, "backward.mask is given; layer.mask is that of both layers");
     else if (b->kind->states == 1 && (o->layer.final_c || o->backward.final_c))
         iso_layer_fail(b->layer, "final_c is of LSTM");
     else if (o->merge_mode != ISO_MERGE_NONE && o->backward_result)
@@ -160,6 +163,8 @@ static void list_inputs(bidirectional *b)
         if (of[i]->initial_c)
             b->inputs[b->n_inputs++] = of[i]->initial_c;
     }
+    if (b->options->layer.mask)
+        b->inputs[b->n_inputs++] = b->options->layer.mask;
 }
 
 static void note(const bidirectional *b, const iso_layer_record *const *parts)
@@ -170,7 +175,15 @@ static void note(const bidirectional *b, const iso_layer_record *const *parts)
         iso_layer_note_text(b->layer, "merge_mode", merge_modes[b->options->merge_mode]);
     iso_layer_note_part(b->layer, "layer", "forward_layer", parts[FORWARD]);
     iso_layer_note_part(b->layer, "backward_layer", "backward_layer", parts[BACKWARD]);
-    iso_recurrent_note_state(b->layer);
+    iso_recurrent_note_state(b->layer, &b->options->layer);
+}
+
+static iso_masks masks_of_result(const bidirectional *b, const iso_tensor *forward)
+{
+    const iso_recurrent_options *layer = &b->options->layer;
+    if (layer->mask)
+        return iso_tensor_masks(forward);
+    return layer->initial_h ? iso_tensor_masks(b->options->x) : iso_layer_masks_used(b->layer, b->options->x);
 }
 
 static iso_tensor *build(bidirectional *b)
@@ -187,7 +200,7 @@ static iso_tensor *build(bidirectional *b)
     if (!bidirectional_fits(b))
         return iso_graph_bad_tensor(graph);
     set_parts(b);
-    if (b->n_inputs > 1 && iso_tensor_mask(b->options->x))
+    if (b->options->layer.initial_h && !b->options->layer.mask && iso_tensor_mask(b->options->x))
         iso_layer_warn_mask(b->layer, "does not use the mask of its input, because it has an initial state");
     iso_layer_parts_begin(graph, b->layer->name);
     for (int i = 0; i < PARTS; i++)
@@ -195,8 +208,7 @@ static iso_tensor *build(bidirectional *b)
     if (iso_layer_parts_end(graph, parts, PARTS) != PARTS)
         return iso_graph_bad_tensor(graph);
     if (b->options->layer.return_sequences)
-        b->layer->masks =
-            b->n_inputs > 1 ? iso_tensor_masks(b->options->x) : iso_layer_masks_used(b->layer, b->options->x);
+        b->layer->masks = masks_of_result(b, y[FORWARD]);
     iso_tensor *joined = join(b, y[FORWARD], y[BACKWARD]);
     add_states(b);
     note(b, parts);
@@ -256,6 +268,7 @@ static void set_states(const iso_layer_config *config, const iso_cell_kind *kind
                        int count, iso_bidirectional_options *options)
 {
     iso_recurrent_options *of[PARTS] = {&options->layer, &options->backward};
+    options->layer.mask = iso_config_mask(config, x, &count);
     if (count == 1)
         return;
     if (count != 1 + PARTS * kind->states) {
@@ -303,4 +316,5 @@ const iso_layer_type iso_layer_bidirectional = {.keras = "Bidirectional",
                                                 .several = true,
                                                 .separate = true,
                                                 .wraps = true,
-                                                .masks = ISO_MASKS_MADE};
+                                                .masks = ISO_MASKS_MADE,
+                                                .takes_mask = true};

@@ -56,6 +56,7 @@ typedef struct iso_layer_type {
     bool
         wraps; /* the layers in it have a setting `trainable` of their own; its own says nothing about them */
     iso_masks_rule masks;
+    bool takes_mask;    /* its calls may have a mask of their own: iso_config_mask (masks.h) */
     bool not_trainable; /* Keras's class has no argument `trainable`, which files must not have then */
 } iso_layer_type;
 

@@ -68,18 +68,44 @@ iso_masks iso_layer_masks_used(const iso_layer *layer, const iso_tensor *x)
     return (iso_masks){.built = iso_tensor_masks(x).built, .run = iso_layer_mask(layer, x)};
 }
 
-bool iso_layer_check_mask(const iso_layer *layer, const iso_tensor *x, int rank)
+static bool mask_has_shape(const iso_layer *layer, const iso_tensor *mask, const iso_tensor *x, int rank,
+                           const char *whose)
 {
-    const iso_tensor *mask = iso_layer_mask(layer, x);
     char has[160], wants[160];
     iso_shape want = *iso_tensor_shape(x);
     want.rank = rank;
-    if (!mask || iso_shape_equal(iso_tensor_shape(mask), &want))
+    if (iso_shape_equal(iso_tensor_shape(mask), &want))
         return true;
-    iso_layer_fail(layer, "the mask of its input has the shape %s, it must be %s",
+    iso_layer_fail(layer, "%s has the shape %s, it must be %s", whose,
                    iso_shape_text(iso_tensor_shape(mask), has, sizeof has),
                    iso_shape_text(&want, wants, sizeof wants));
     return false;
+}
+
+iso_tensor *iso_layer_given_mask(const iso_layer *layer, iso_tensor *mask, const iso_tensor *x, int rank)
+{
+    if (!iso_tensor_good(mask) || !mask_has_shape(layer, mask, x, rank, "mask"))
+        return NULL;
+    return iso_tensor_dtype(mask) == ISO_BOOL ? mask : iso_mask_of_values(mask, 0);
+}
+
+void iso_layer_note_mask(iso_layer *layer, int input)
+{
+    iso_layer_note_call(layer,
+                        (iso_attribute){.kind = ISO_ATTRIBUTE_INPUT, .name = "mask", .integer = input});
+}
+
+iso_tensor *iso_config_mask(const iso_layer_config *config, iso_tensor *const *x, int *count)
+{
+    const bool given = iso_config_flag(config, "mask", false) && *count > 1;
+    *count -= given ? 1 : 0;
+    return given ? x[*count] : NULL;
+}
+
+bool iso_layer_check_mask(const iso_layer *layer, const iso_tensor *x, int rank)
+{
+    const iso_tensor *mask = iso_layer_mask(layer, x);
+    return !mask || mask_has_shape(layer, mask, x, rank, "the mask of its input");
 }
 
 void iso_layer_warn_mask(const iso_layer *layer, const char *what)

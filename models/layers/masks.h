@@ -27,6 +27,13 @@ iso_masks iso_layer_masks_used(const iso_layer *layer, const iso_tensor *x);
 /* Whether this mask (NULL: there is none) has the first dimensions of x, `rank` of them. If not: an error of the
  * layer. */
 bool iso_layer_check_mask(const iso_layer *layer, const iso_tensor *x, int rank);
+/* A mask that a caller gives in place of an input's own, as ISO_BOOL; it has the first dimensions of x, `rank` of
+ * them. If not: NULL, and an error of the layer. */
+iso_tensor *iso_layer_given_mask(const iso_layer *layer, iso_tensor *mask, const iso_tensor *x, int rank);
+/* Records that the layer's input of this number is the argument `mask` of its call. */
+void iso_layer_note_mask(iso_layer *layer, int input);
+/* The `mask` of a call, which is the last of *count inputs and is then not counted; NULL: it has none. */
+iso_tensor *iso_config_mask(const iso_layer_config *config, iso_tensor *const *x, int *count);
 /* Says on the chief, once, what a layer does not do with the mask of its input. what: "does not pass it on". */
 void iso_layer_warn_mask(const iso_layer *layer, const char *what);
 /* Sets the masks of a layer's results, by the rule of its type. */

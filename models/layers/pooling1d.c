@@ -46,23 +46,36 @@ static iso_tensor *mean_of_steps(iso_tensor *x, iso_tensor *mask, bool keep)
     return iso_divide(sum, iso_reduce_sum(iso_cast(counts, iso_tensor_dtype(x)), steps, 1, keep));
 }
 
+/* NULL: all steps count, or an error of the layer. */
+static iso_tensor *mask_of(const iso_layer *layer, const iso_global_pooling1d_options *o)
+{
+    if (o->mask)
+        return iso_layer_given_mask(layer, o->mask, o->x, 2);
+    return iso_layer_check_mask(layer, o->x, 2) ? iso_layer_mask(layer, o->x) : NULL;
+}
+
 static iso_tensor *global(const char *function, const iso_global_pooling1d_options *given, size_t size,
                           const char *type, const char *base,
                           iso_tensor *(*reduce)(iso_tensor *x, const int *axes, int count, bool keep))
 {
     ISO_LAYER_OPTIONS(iso_global_pooling1d_options, options, given, size);
     iso_layer layer;
-    if (!iso_layer_begin(&layer, &options.x, type, base, options.name) ||
+    iso_tensor *inputs[] = {options.x, options.mask};
+    const bool averages = reduce == iso_reduce_mean;
+    if (!iso_layer_begin_several(&layer, inputs, options.mask ? 2 : 1, type, base, options.name) ||
         !iso_layer_check_rank(&layer, options.x, 3, "[batch, steps, channels]"))
         return iso_layer_broken_in(function, options.x);
+    if (options.mask && !averages)
+        return iso_layer_fail(&layer, "mask is given, which averages alone take");
     iso_layer_note_text(&layer, "data_format", "channels_last");
     iso_layer_note_flag(&layer, "keepdims", options.keep_dims);
-    if (reduce == iso_reduce_mean && iso_layer_mask(&layer, layer.single))
-        return iso_layer_check_mask(&layer, layer.single, 2)
-                   ? iso_layer_end(&layer, mean_of_steps(options.x, iso_layer_mask(&layer, layer.single),
-                                                         options.keep_dims))
-                   : iso_layer_broken_in(function, options.x);
-    return iso_layer_end(&layer, reduce(options.x, (const int[]){1}, 1, options.keep_dims));
+    if (options.mask)
+        iso_layer_note_mask(&layer, 1);
+    iso_tensor *x = iso_layer_cast(&layer, options.x), *mask = averages ? mask_of(&layer, &options) : NULL;
+    if (iso_graph_error(layer.graph) != ISO_OK)
+        return iso_layer_broken_in(function, options.x);
+    return iso_layer_end(&layer, mask ? mean_of_steps(x, mask, options.keep_dims)
+                                      : reduce(x, (const int[]){1}, 1, options.keep_dims));
 }
 
 iso_tensor *iso_global_average_pooling1d_with(const iso_global_pooling1d_options *options, size_t size)
@@ -101,8 +114,8 @@ static iso_tensor *build_average(const iso_layer_config *config, iso_tensor *con
 
 static iso_tensor *build_global_average(const iso_layer_config *config, iso_tensor *const *x, int count)
 {
-    (void)count;
     return iso_global_average_pooling1d(x[0], .name = config->name,
+                                        .mask = iso_config_mask(config, x, &count),
                                         .keep_dims = iso_config_flag(config, "keepdims", false));
 }
 
@@ -115,7 +128,11 @@ static iso_tensor *build_global_max(const iso_layer_config *config, iso_tensor *
 
 const iso_layer_type iso_layer_max_pooling1d = {.keras = "MaxPooling1D", .build = build_max};
 const iso_layer_type iso_layer_average_pooling1d = {.keras = "AveragePooling1D", .build = build_average};
-const iso_layer_type iso_layer_global_average_pooling1d = {
-    .keras = "GlobalAveragePooling1D", .build = build_global_average, .masks = ISO_MASKS_MADE};
+const iso_layer_type iso_layer_global_average_pooling1d = {.keras = "GlobalAveragePooling1D",
+                                                           .build = build_global_average,
+                                                           .several = true,
+                                                           .separate = true,
+                                                           .masks = ISO_MASKS_MADE,
+                                                           .takes_mask = true};
 const iso_layer_type iso_layer_global_max_pooling1d = {.keras = "GlobalMaxPooling1D",
                                                        .build = build_global_max};

@@ -59,7 +59,8 @@ typedef struct recurrent {
     iso_layer *layer;
     const iso_cell_kind *kind;
     const iso_recurrent_options *options;
-    iso_tensor *inputs[3]; /* x, and the state before the first step if it is given */
+    iso_tensor *inputs[4]; /* x; if they are given, the state before the first step, and the mask */
+    iso_tensor *mask;      /* the one that is given, as ISO_BOOL */
     int n_inputs;
     iso_weight_form kernel, recurrent, bias;
     int64_t columns;       /* gates times units */
@@ -141,6 +142,15 @@ static bool inputs_fit(recurrent *r)
     return iso_conv_windows_fit(r->layer, &image, &r->conv);
 }
 
+static bool mask_fits(recurrent *r)
+{
+    const iso_recurrent_options *o = r->options;
+    if (!o->mask)
+        return iso_layer_check_mask(r->layer, o->x, 2);
+    r->mask = iso_layer_given_mask(r->layer, o->mask, o->x, 2);
+    return r->mask != NULL;
+}
+
 static bool recurrent_fits(recurrent *r)
 {
     const iso_recurrent_options *o = r->options;
@@ -157,7 +167,7 @@ static bool recurrent_fits(recurrent *r)
         iso_layer_fail(r->layer, "it has no activation %d with recurrent_activation %d", (int)o->activation,
                        (int)o->recurrent_activation);
     else
-        return states_fit(r) && iso_layer_check_mask(r->layer, o->x, 2);
+        return states_fit(r) && mask_fits(r);
     return false;
 }
 
@@ -237,9 +247,11 @@ bool iso_recurrent_returns_state(const iso_recurrent_options *o)
     return o->final_h || o->final_c;
 }
 
-/* The mask of the steps; NULL: all count. Keras does not set it for calls with an initial_state. */
+/* The mask of the steps; NULL: all count. Keras does not set that of x for calls with an initial_state. */
 static iso_tensor *mask_of(const recurrent *r)
 {
+    if (r->mask)
+        return r->mask;
     return r->options->initial_h ? NULL : iso_layer_mask(r->layer, r->options->x);
 }
 
@@ -268,7 +280,9 @@ static iso_tensor *results(const recurrent *r, iso_tensor *h, iso_tensor *c)
         layer->others[layer->n_others++] = final_state(r, c);
     if (!o->return_sequences)
         return y == h ? last : final_state(r, y);
-    layer->masks = o->initial_h ? iso_tensor_masks(o->x) : iso_layer_masks_used(layer, o->x);
+    layer->masks = r->mask        ? (iso_masks){r->mask, r->mask}
+                   : o->initial_h ? iso_tensor_masks(o->x)
+                                  : iso_layer_masks_used(layer, o->x);
     return o->go_backwards && !r->in_order ? iso_flip(y, 1) : y;
 }
 
@@ -343,13 +357,16 @@ static void note_activation(iso_layer *layer, const char *key, iso_cell_activati
     iso_layer_note_text(layer, key, name_of(kind == ISO_CELL_DEFAULT ? default_kind : kind));
 }
 
-void iso_recurrent_note_state(iso_layer *layer)
+void iso_recurrent_note_state(iso_layer *layer, const iso_recurrent_options *o)
 {
-    if (layer->n_inputs == 1)
+    const int states = layer->n_inputs - 1 - (o->mask ? 1 : 0);
+    if (o->mask)
+        iso_layer_note_mask(layer, 1 + states);
+    if (states == 0)
         return;
     iso_attribute *list =
         iso_layer_note_call(layer, (iso_attribute){.kind = ISO_ATTRIBUTE_LIST, .name = "initial_state"});
-    for (int i = 1; i < layer->n_inputs; i++)
+    for (int i = 1; i <= states; i++)
         iso_attribute_add(layer->graph, list, &(iso_attribute){.kind = ISO_ATTRIBUTE_INPUT, .integer = i});
 }
 
@@ -361,7 +378,7 @@ void iso_recurrent_note_steps(iso_layer *layer, const iso_recurrent_options *o)
     iso_layer_note_flag(layer, "stateful", false);
     iso_layer_note_flag(layer, "unroll", false);
     iso_layer_note_flag(layer, "zero_output_for_mask", o->zero_output_for_mask);
-    iso_recurrent_note_state(layer);
+    iso_recurrent_note_state(layer, o);
 }
 
 static void note(const recurrent *r)
@@ -393,6 +410,8 @@ static void list_inputs(recurrent *r)
         r->inputs[r->n_inputs++] = o->initial_h;
     if (o->initial_c)
         r->inputs[r->n_inputs++] = o->initial_c;
+    if (o->mask)
+        r->inputs[r->n_inputs++] = o->mask;
 }
 
 /* Builds the layer's network and its record. */
@@ -403,7 +422,7 @@ static iso_tensor *build_recorded(recurrent *r)
         return iso_layer_broken_in(r->kind->function, r->options->x);
     if (!recurrent_fits(r))
         return iso_graph_bad_tensor(r->layer->graph);
-    if (r->options->initial_h && iso_tensor_mask(r->options->x))
+    if (r->options->initial_h && !r->options->mask && iso_tensor_mask(r->options->x))
         iso_layer_warn_mask(r->layer, "does not use the mask of its input, because it has an initial state");
     set_forms(r);
     iso_tensor *y = build(r);
@@ -503,6 +522,7 @@ void iso_recurrent_set_states(iso_recurrent_options *options, const iso_cell_kin
                               const iso_layer_config *config, iso_tensor *const *x, int count,
                               iso_tensor *final[2])
 {
+    options->mask = iso_config_mask(config, x, &count);
     if (count > 1 && count != 1 + kind->states)
         iso_config_refuse(config, "initial_state", kind->states == 2 ? "two tensors, h and c" : "one tensor");
     options->initial_h = count > 1 ? x[1] : NULL;
@@ -513,7 +533,7 @@ void iso_recurrent_set_states(iso_recurrent_options *options, const iso_cell_kin
     }
 }
 
-/* x: the sequence, then the tensors of initial_state. */
+/* x: the sequence, then the tensors of initial_state, and the mask. */
 static iso_tensor *recurrent_build(const iso_cell_kind *kind, const iso_layer_config *config,
                                    iso_tensor *const *x, int count)
 {
@@ -532,7 +552,8 @@ static iso_tensor *recurrent_build(const iso_cell_kind *kind, const iso_layer_co
                                              .build = name##_build,                                          \
                                              .several = true,                                                \
                                              .separate = true,                                               \
-                                             .masks = ISO_MASKS_MADE};
+                                             .masks = ISO_MASKS_MADE,                                        \
+                                             .takes_mask = true};
 RECURRENT_LAYER(lstm, "LSTM")
 RECURRENT_LAYER(gru, "GRU")
 RECURRENT_LAYER(simple_rnn, "SimpleRNN")

@@ -48,6 +48,9 @@ typedef struct iso_recurrent_options {
     iso_weight_constraint kernel_constraint, recurrent_constraint,
         bias_constraint;       /* applied after each update */
     bool zero_output_for_mask; /* the output of a step that does not count is zeros */
+    /* ISO_BOOL [batch, steps]: in place of x's own mask, also with an initial state. NULL: x's own, if any. Of LSTM,
+     * GRU, SimpleRNN and RNN. */
+    iso_tensor *mask;
 } iso_recurrent_options;
 
 ISO_API iso_tensor *iso_lstm_with(const iso_recurrent_options *options, size_t size);

@@ -30,8 +30,8 @@ iso_tensor *iso_recurrent_build(const iso_cell_kind *kind, const iso_recurrent_o
                                 bool in_order, const iso_conv_windows *conv);
 /* The arguments of a config that an RNN has beside those of its cell. */
 void iso_recurrent_set_steps(iso_recurrent_options *options, const iso_layer_config *config);
-/* The states of a layer from a file: x are the sequence and the tensors of initial_state; `final` gets the last
- * states if the file asks for them. */
+/* The states of a layer from a file, and its mask: x are the sequence, the tensors of initial_state, and the mask;
+ * `final` gets the last states if the file asks for them. */
 void iso_recurrent_set_states(iso_recurrent_options *options, const iso_cell_kind *kind,
                               const iso_layer_config *config, iso_tensor *const *x, int count,
                               iso_tensor *final[2]);
@@ -42,7 +42,7 @@ bool iso_recurrent_returns_state(const iso_recurrent_options *options);
 /* The options of a layer from its config, without the states. */
 iso_recurrent_options iso_recurrent_options_of(const iso_cell_kind *kind, const iso_layer_config *config,
                                                iso_tensor *x);
-/* Records the inputs after the first as the call's argument initial_state. */
-void iso_recurrent_note_state(iso_layer *layer);
+/* Records the inputs after the first as the call's arguments initial_state and, if the options have one, mask. */
+void iso_recurrent_note_state(iso_layer *layer, const iso_recurrent_options *options);
 
 #endif

@@ -8,15 +8,15 @@ typedef struct rnn {
     iso_layer layer;
     const iso_cell_kind *kind;
     iso_recurrent_options cell; /* its options, with the layer's x */
-    iso_tensor *inputs[3];      /* x, and the state before the first step if it is given */
+    iso_tensor *inputs[4];      /* x; if they are given, the state before the first step, and the mask */
     int n_inputs;
     bool frozen; /* the cell alone */
 } rnn;
 
 static void list_inputs(rnn *r)
 {
-    iso_tensor *const all[] = {r->cell.x, r->cell.initial_h, r->cell.initial_c};
-    for (int i = 0; i < 3; i++)
+    iso_tensor *const all[] = {r->cell.x, r->cell.initial_h, r->cell.initial_c, r->cell.mask};
+    for (int i = 0; i < 4; i++)
         if (i == 0 || all[i])
             r->inputs[r->n_inputs++] = all[i];
 }
@@ -40,7 +40,7 @@ static iso_tensor *build(rnn *r, const char *name, iso_tensor *const state[2])
     iso_graph *graph = r->layer.graph;
     if (!r->kind)
         return iso_layer_fail(&r->layer, "there is no such cell");
-    if (r->cell.initial_h && iso_tensor_mask(r->cell.x))
+    if (r->cell.initial_h && !r->cell.mask && iso_tensor_mask(r->cell.x))
         iso_layer_warn_mask(&r->layer, "does not use the mask of its input, because it has an initial state");
     iso_layer_parts_begin(graph, r->layer.name);
     iso_tensor *y = build_cell(r);
@@ -100,4 +100,5 @@ const iso_layer_type iso_layer_rnn = {.keras = "RNN",
                                       .several = true,
                                       .separate = true,
                                       .wraps = true,
-                                      .masks = ISO_MASKS_MADE};
+                                      .masks = ISO_MASKS_MADE,
+                                      .takes_mask = true};

@@ -338,6 +338,7 @@ typedef struct iso_global_pooling1d_options {
     iso_tensor *x;
     bool keep_dims;
     const char *name;
+    iso_tensor *mask; /* of averages: ISO_BOOL [batch, steps] in place of x's own mask; NULL: x's own, if any */
 } iso_global_pooling1d_options;
 ISO_API iso_tensor *iso_global_average_pooling1d_with(const iso_global_pooling1d_options *options,
                                                       size_t size);

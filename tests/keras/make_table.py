@@ -962,6 +962,31 @@ def masked_order():
     return keras.Model(x, L.Dense(4, activation="softmax")(L.Add()([L.Dense(4)(beside), L.Dense(4)(attended)])))
 
 
+@model(lambda: O.SGD(0.05), tested=True)
+def own_masks():
+    """`mask` of calls that is not the mask of the input: a tensor of its own, also beside an initial_state."""
+    o, x = keras.ops, x_of((5, 3))
+    m = x[:, :, 0] >= o.mean(x[:, :, 0], axis=1, keepdims=True)
+    h, masked = L.Dense(2, name="state")(x[:, 0]), L.Masking()(x)
+    y = [L.LSTM(2)(x, mask=m), L.LSTM(2)(x, initial_state=[h, h], mask=m), L.GRU(2)(masked, mask=m),
+         L.RNN(L.SimpleRNNCell(2))(x, mask=m), L.GlobalAveragePooling1D()(L.Dense(2)(x), mask=m),
+         L.Bidirectional(L.GRU(2))(x, mask=m)]
+    steps = [L.GRU(2, return_sequences=True, zero_output_for_mask=True)(x, mask=m),
+             L.Bidirectional(L.LSTM(2, return_sequences=True))(x, mask=m),
+             L.Softmax()(L.Dense(3)(x), mask=x > 0), L.Softmax(axis=[1, 2])(L.Dense(2)(x), mask=o.expand_dims(m, -1))]
+    return keras.Model(x, [L.Concatenate()(y), L.Concatenate()(steps)], name="own_masks")
+
+
+@model(lambda: O.SGD(0.05), tokens=3)
+def masked_whole():
+    """Attention of rows whose values are all padding, perhaps: all scores are lower by as much."""
+    x, z = x_of((4,), "x", "int32"), x_of((2,), "z", "int32")
+    a, b = L.Embedding(3, 4, name="queries")(x), L.Embedding(3, 4, mask_zero=True, name="values")(z)
+    y = [L.Attention()([a, b]), L.AdditiveAttention()([a, b]), L.Attention()([b, b], use_causal_mask=True),
+         L.MultiHeadAttention(2, 3, name="keys")(a, b), L.MultiHeadAttention(2, 3, name="both")(b, b)]
+    return keras.Model([x, z], y, name="masked_whole")
+
+
 @model(lambda: O.SGD(0.05), tokens=4)
 def masked_models():
     """Masks go through models and blocks, and through layers that are called twice."""

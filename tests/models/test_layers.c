@@ -710,7 +710,7 @@ START_TEST(errors_name_the_layer)
     iso_masking(iso_reduce_sum(three, NULL, 0, false));
     check_refused("'masking' (Masking)", "no dimension besides the batch");
     iso_activation(words(), ISO_SOFTMAX, .axis = {1}, .axis_count = 1);
-    check_refused("'softmax' (Softmax)", "its input has a mask");
+    check_refused("'softmax' (Softmax)", "its mask is [batch, 4], and its input [batch, 4, 3]");
     three = iso_input(graph, "x", ISO_F32, ISO_SHAPE(4, 3));
     iso_merge_subtract(((iso_tensor *const[]){three, three, three}), 3);
     check_refused("'subtract'", "3 inputs");
