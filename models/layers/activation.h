@@ -62,8 +62,8 @@ typedef struct iso_activation_options {
     double alpha;          /* of ISO_ELU; 1 */
     int axis[ISO_MAX_RANK], axis_count; /* of ISO_SOFTMAX; the last dimension */
     const char *name;
-    /* Of ISO_SOFTMAX, Keras's layer Softmax: true (of numbers: above 0.5) for the elements that count; the others, and
-     * all where none counts, become 0. Each of its dimensions is that of x or 1. NULL: x's own mask, if any. */
+    /* Of ISO_SOFTMAX, Keras's layer Softmax: true (of numbers: above 0.5) for the elements that count; the others,
+     * and all where none counts, become 0. Each of its dimensions is that of x or 1. NULL: x's own mask, if any. */
     iso_tensor *mask;
 } iso_activation_options;
 ISO_API iso_tensor *iso_activation_with(const iso_activation_options *options, size_t size);

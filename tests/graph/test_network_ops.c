@@ -90,6 +90,32 @@ START_TEST(softmax_of_large_values)
 }
 END_TEST
 
+/* ---- attention ---- */
+
+/* A mask that leaves no key to any query: adding to all scores changes no weight, filling makes them equal. */
+START_TEST(attention_to_no_key)
+{
+    enum { ALL = 2 * 3 * 2 };
+    iso_attention_form form = {.scale = 1, .masked = -1e9};
+    double means[ALL], plain[ALL];
+    probe p;
+    probe_begin(&p, 2, ISO_F64);
+    iso_tensor *x = probe_input(&p, "x", ISO_SHAPE(3, 1, 2));
+    iso_tensor *mask = iso_broadcast_to(iso_number(iso_tensor_graph(x), ISO_BOOL, 0), ISO_SHAPE(1, 1, 1, 1));
+    memcpy(plain, probe_evaluate(&p, iso_attention_op(x, x, x, NULL, &form)), sizeof plain);
+    for (int i = 0; i < ALL; i++) {
+        const double *row = p.values[0] + i / 6 * 6;
+        means[i] = (row[i % 2] + row[2 + i % 2] + row[4 + i % 2]) / 3;
+    }
+    check_close(probe_evaluate(&p, iso_attention_op(x, x, x, mask, &form)), means, ALL, 1e-14);
+    form.query_mask = mask;
+    check_close(probe_evaluate(&p, iso_attention_op(x, x, x, NULL, &form)), means, ALL, 1e-14);
+    form.adds = true;
+    check_close(probe_evaluate(&p, iso_attention_op(x, x, x, NULL, &form)), plain, ALL, 1e-6);
+    probe_end(&p);
+}
+END_TEST
+
 /* ---- cross-entropy ---- */
 
 static const iso_dtype label_types[] = {ISO_U8, ISO_I32, ISO_I64, ISO_F32, ISO_F64};
@@ -631,6 +657,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tests, softmax_gradients, 0, 2);
     tcase_add_test(tests, elements_of_bands);
     tcase_add_test(tests, softmax_of_large_values);
+    tcase_add_test(tests, attention_to_no_key);
     tcase_add_loop_test(tests, sparse_crossentropy, 0, LABEL_TYPES);
     tcase_add_loop_test(tests, sparse_crossentropy_fault, 0, BAD_LABELS);
     tcase_add_test(tests, crossentropy);

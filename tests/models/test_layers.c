@@ -711,6 +711,14 @@ START_TEST(errors_name_the_layer)
     check_refused("'masking' (Masking)", "no dimension besides the batch");
     iso_activation(words(), ISO_SOFTMAX, .axis = {1}, .axis_count = 1);
     check_refused("'softmax' (Softmax)", "its mask is [batch, 4], and its input [batch, 4, 3]");
+    iso_activation(steps(), ISO_RELU, .mask = steps());
+    check_refused("iso_activation", "mask is given, which ISO_SOFTMAX alone takes");
+    iso_lstm(steps(), 2, .mask = iso_input(graph, "m", ISO_BOOL, ISO_SHAPE(5)));
+    check_refused("'lstm' (LSTM)", "mask has the shape [batch, 5], it must be [batch, 4]");
+    iso_global_max_pooling1d(steps(), .mask = iso_input(graph, "m", ISO_BOOL, ISO_SHAPE(4)));
+    check_refused("'global_max_pooling1d'", "mask is given, which averages alone take");
+    iso_global_average_pooling1d(steps(), .mask = steps());
+    check_refused("'global_average_pooling1d'", "mask has the shape [batch, 4, 6], it must be [batch, 4]");
     three = iso_input(graph, "x", ISO_F32, ISO_SHAPE(4, 3));
     iso_merge_subtract(((iso_tensor *const[]){three, three, three}), 3);
     check_refused("'subtract'", "3 inputs");
