@@ -405,18 +405,17 @@ typedef struct iso_rotary_stretch {
 ISO_API iso_tensor *iso_rotary_stretched_op(iso_tensor *x, int axis, double wavelength, double scaling,
                                             const iso_rotary_stretch *stretch);
 typedef struct iso_attention_form {
-    double scale; /* of the products of queries and keys, as 1 / sqrt(k) */
-    double
-        masked;  /* the score of positions that are not attended to, as -1e9; with .adds what it is more by */
-    bool causal; /* a query attends to keys up to its own position */
+    double scale;     /* of the products of queries and keys, as 1 / sqrt(k) */
+    double masked;    /* the score of what is not attended to, as -1e9; with .adds, what is added to it */
+    bool causal;      /* a query attends to keys up to its own position */
     int64_t window;   /* to those less than this many positions away; 0: to all */
     bool zero_masked; /* what the mask leaves out weighs 0 even in a row that is masked whole */
     double dropout;   /* rate for the weights */
     const char *path; /* of dropout's random numbers; may be NULL without dropout */
     double cap;       /* scores become cap tanh(score / cap), before masks, as in Gemma 2; 0: they do not */
-    iso_tensor
-        *query_mask; /* NULL or ISO_BOOL [batch or 1, heads or 1, t or 1, 1]: queries that attend to no key */
-    bool adds;       /* .masked is added to scores, as in Keras's Attention, rather than put in their place */
+    /* NULL or ISO_BOOL [batch or 1, heads or 1, t or 1, 1]: queries where it is false attend to no key */
+    iso_tensor *query_mask;
+    bool adds; /* .masked is added to scores, as in Keras's Attention; not together with cap */
 } iso_attention_form;
 /* query: [..., t, heads, k], key: [..., s, heads, k], value: [..., s, heads, v], mask: NULL or ISO_BOOL [batch or 1,
  * heads or 1, t or 1, s or 1], with 4 dimensions each -> [..., t, heads, v]: in each head, the sums of the values by
