@@ -102,7 +102,7 @@ static bool are_near(const reader *r)
 }
 
 /* Fills the window from `at` on: with `bytes` bytes or, if the bytes after them are wanted soon, with a whole
- * window. */
+ * window. It is made for the first bytes that are read, so a small tensor has a small one. */
 static iso_status read_fill(reader *r, uint64_t at, size_t bytes)
 {
     uint64_t end = offset_of(r, r->end - 1) + r->size;
@@ -110,7 +110,9 @@ static iso_status read_fill(reader *r, uint64_t at, size_t bytes)
     r->window_at = at;
     r->filled = end - at < more ? end - at : more;
     if (!r->window) {
-        iso_status status = iso_alloc(WINDOW, "a part of a checkpoint", (void **)&r->window);
+        const size_t room =
+            end - at < WINDOW ? (size_t)(end - at) : WINDOW; /* later parts are nearer to the end */
+        iso_status status = iso_alloc(room, "a part of a checkpoint", (void **)&r->window);
         if (status != ISO_OK)
             return status;
     }
