@@ -147,9 +147,10 @@ sanitized: all $(addprefix $(BUILD)/,$(shell tests/programs --list-sanitized))
 test: all tests check-includes check-comments
 	tests/programs $(BUILD) $(if $(LONG),--long) $(if $(SANITIZED),--sanitized $(SANITIZED))
 
-# Fuzz targets: code that reads input from outside is also compiled by clang with coverage and AddressSanitizer; the rest is linked as it is.
+# Fuzz targets: code that reads input from outside, as far as they call it, is also compiled by clang with coverage and AddressSanitizer; the rest is linked as
+# it is.
 FUZZ_FLAGS := -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -Wno-error
-FUZZ_SOURCES := $(filter-out launch/isogrid.c launch/doctor/% runtime/checkpoint/write/%,$(filter models/huggingface/%.c models/keras/%.c models/layers/%.c runtime/base/%.c runtime/checkpoint/%.c runtime/data/%.c runtime/graph/%.c runtime/spmd/layout%.c runtime/spmd/mesh.c runtime/report/calibration.c,$(LIBRARY_SOURCES)) $(PROGRAM_SOURCES))
+FUZZ_SOURCES := $(filter-out runtime/checkpoint/write/%,$(filter models/huggingface/%.c models/keras/%.c models/layers/%.c runtime/base/%.c runtime/checkpoint/%.c runtime/data/idx.c runtime/data/stream.c runtime/data/tokenizer/%.c runtime/graph/%.c runtime/spmd/layout%.c runtime/spmd/mesh.c runtime/report/calibration.c,$(LIBRARY_SOURCES)) $(filter launch/%_options.c launch/command_line.c launch/lr_schedule.c launch/save_model.c launch/settings.c,$(PROGRAM_SOURCES)))
 FUZZ_OBJECTS := $(FUZZ_SOURCES:%.c=$(BUILD)/fuzz/%.o)
 $(BUILD)/fuzz/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D) && echo '  $< (fuzz)'
