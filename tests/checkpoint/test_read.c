@@ -1,6 +1,6 @@
 /* Checkpoints that were saved are read: the same tensors whole, in parts and by shards, from any number of
  * ranks; what was changed, cut off or put together wrongly is refused by all ranks alike.
- * Ranks: 1, 3, 5
+ * Ranks: 1, 3   More: 5
  * */
 #include <fcntl.h>
 #include <hdf5.h>

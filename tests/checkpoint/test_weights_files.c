@@ -1,5 +1,5 @@
 /* Files of weights as Keras and h5py make them: what they hold, whole and in parts, in every type; and all
- * that is refused, on all ranks alike. One rank reads all of them, several a share. Ranks: 1, 3, 5 */
+ * that is refused, on all ranks alike. One rank reads all of them, several a share. Ranks: 1, 3   More: 5 */
 #include <check.h>
 #include <inttypes.h>
 #include <stdio.h>

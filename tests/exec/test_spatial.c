@@ -1,5 +1,5 @@
 /* Convolutions and pools over parts of depth, height and width compute what one slot computes, exchange halos and
- * gather nothing. Ranks: 1, 3, 5   More: 2 */
+ * gather nothing. Ranks: 1, 3   More: 2, 5 */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>

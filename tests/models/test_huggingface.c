@@ -174,6 +174,8 @@ START_TEST(a_written_folder_is_the_same_on_any_mesh)
         char *first = NULL, path[128];
         long bytes = 0;
         for (int s = 0; s < SETTINGS; s++) {
+            if (s > 0 && !takes_case(iso_ranks(ctx), n + s)) /* the others are compared with the first */
+                continue;
             job j = begin_job(&networks[n], &pretrained_settings[s], ISO_F32);
             check_ok(iso_pretrained_load_weights(j.model, networks[n].folder));
             check_written(&networks[n], &j, &pretrained_settings[(s + 1) % SETTINGS]);
