@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -77,10 +78,12 @@ static int distance(const char *a, const char *b)
 static int nearness(const char *wrong, const char *name)
 {
     size_t length = strlen(wrong);
-    int edits = distance(wrong, name);
+    int most = length < 4 ? 0 : 1 + (int)strnlen(wrong, LONGEST_NAME) / 4; /* one of three is another word */
+    int edits = abs((int)strnlen(wrong, LONGEST_NAME) - (int)strnlen(name, LONGEST_NAME)); /* or more */
+    if (edits <= 2 || edits <= most)
+        edits = distance(wrong, name);
     if (length >= 3 && (strcasestr(name, wrong) || (strlen(name) >= 3 && strcasestr(wrong, name))))
         return edits < 2 ? edits : 2;
-    int most = length < 4 ? 0 : 1 + (int)strnlen(wrong, LONGEST_NAME) / 4; /* one of three is another word */
     return edits <= most ? edits : -1;
 }
 
@@ -97,8 +100,14 @@ static void add_all(iso_text *text, const char *before, const char *const *names
 static bool add_near(iso_text *text, const char *wrong, const char *before, const char *const *names,
                      int count)
 {
-    int found = 0, farthest = 2 + (int)strnlen(wrong, LONGEST_NAME) / 4; /* nearness() gives no more */
-    for (int near = 0; near <= farthest && found < NEAREST && !(near > 1 && found); near++)
+    int found = 0, nearest = -1;
+    for (int i = 0; i < count; i++) {
+        int near = nearness(wrong, names[i]);
+        if (near >= 0 && (nearest < 0 || near < nearest))
+            nearest = near;
+    }
+    /* Those at the same distance; of one or no edit both. */
+    for (int near = nearest; near >= 0 && near <= (nearest > 1 ? nearest : 1); near++)
         for (int i = 0; i < count && found < NEAREST; i++)
             if (nearness(wrong, names[i]) == near)
                 iso_text_add(text, "%s'%s%s'", found++ ? ", " : "; did you mean ", before, names[i]);
