@@ -36,7 +36,8 @@ static void find_machine(const char *root, iso_host_memory *memory)
         memory->available = available + (unused > 0 ? unused : 0);
 }
 
-/* The files of a version of control groups, and the lines of memory.stat for pages of files, which can be given back. */
+/* The files of a version of control groups, and the lines of memory.stat for pages of files, which the system can
+ * take back. */
 typedef struct group_files {
     const char *folder, *limit, *usage, *cache[2];
 } group_files;

@@ -5,7 +5,8 @@
 
 #include "runtime/base/random.h"
 
-/* Compiled for each of these; the loader takes the one for the processor. Clang 14 gives such functions other names. */
+/* Compiled for each of these; the loader takes the one for the processor. Clang 14 gives such functions other
+ * names. */
 #if defined __x86_64__ && !defined __clang__
 #define FOR_EACH_ISA __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
@@ -19,7 +20,8 @@ static inline double uniform(uint32_t high, uint32_t low)
     return (h * 0x1p21 + l + 1) * 0x1p-53;
 }
 
-/* log x for x in (0, 1]: x = 2^e m, sqrt(1/2) <= m < sqrt 2, and log m = 2 artanh((m - 1) / (m + 1)) by its series. */
+/* log x for x in (0, 1]: x = 2^e m, sqrt(1/2) <= m < sqrt 2, and log m = 2 artanh((m - 1) / (m + 1)) by its
+ * series. */
 static inline double logarithm(double x)
 {
     const uint64_t one = UINT64_C(0x3ff0000000000000), root_of_half = UINT64_C(0x3fe6a09e667f3bcd);

@@ -1,5 +1,5 @@
-/* Arrays of random numbers. The bits of a number depend on key, index and stream alone: not on where it is in an array, and
- * not on the processor, because every instruction set does the same additions and products. */
+/* Arrays of random numbers. The bits of a number depend on key, index and stream alone: not on where it is in an
+ * array, and not on the processor, because every instruction set does the same additions and products. */
 #ifndef ISO_BASE_RANDOM_ARRAYS_H
 #define ISO_BASE_RANDOM_ARRAYS_H
 

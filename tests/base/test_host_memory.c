@@ -1,5 +1,6 @@
-/* The memory that a process may use, from files like those of the system: of the machine, and of control groups of both
- * versions, nested, without limits, in containers that show the group's folder as the topmost one. Ranks: 1 */
+/* The memory that a process may use, from files like those of the system: of the machine, and of control groups
+ * of both versions, nested, without limits, in containers that show the group's folder as the topmost one.
+ * Ranks: 1 */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>

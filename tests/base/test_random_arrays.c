@@ -1,5 +1,5 @@
-/* Arrays of random numbers: those of the C library's logarithm and cosine, and each number the same wherever it is in an
- * array. Ranks: 1 */
+/* Arrays of random numbers: those of the C library's logarithm and cosine, and each number the same wherever it
+ * is in an array. Ranks: 1 */
 #include <check.h>
 #include <math.h>
 

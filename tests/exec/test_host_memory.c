@@ -1,5 +1,6 @@
-/* Plans that need more memory than their host has: an error that names the host, the uses and the control group, before the
- * memory is taken; a warning if it is only in use. This program stands in for the system. Ranks: 1, 3, 5 */
+/* Plans that need more memory than their host has: an error that names the host, the uses and the control
+ * group, before the memory is taken; a warning if it is only in use. This program stands in for the system.
+ * Ranks: 1, 3, 5 */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>

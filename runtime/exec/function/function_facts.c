@@ -220,8 +220,8 @@ static int64_t held_by_optimizer(const iso_plan_report *report)
     return report->n_gpu_slots > 0 ? report->gpu.optimizer : report->host.optimizer;
 }
 
-/* ", besides 272 kB of the optimizer of 'training'": what another function holds on a GPU, or a host, of this plan. All functions
- * share the weights, and memory for activations and workspaces. */
+/* ", besides 272 kB of the optimizer of 'training'": what another function holds on a GPU, or a host, of this
+ * plan. All functions share the weights, and memory for activations and workspaces. */
 static void state_held(const iso_function *function, const iso_function *other, iso_text *text)
 {
     iso_plan *plan = NULL;

@@ -76,8 +76,8 @@ void iso_step_run(iso_function *function, const iso_batch *batch, iso_step_resul
 /* Sends the new weights that the last step left to the next one, if it did. Collective. */
 void iso_step_send_deferred_weights(iso_runtime *runtime);
 
-/* function_facts.c: if a plan found no memory, adds to the message what it needs on a GPU, or on a host. plan: NULL before
- * there is one: what a batch of one row needs. Returns `status`. */
+/* function_facts.c: if a plan found no memory, adds to the message what it needs on a GPU, or on a host. plan:
+ * NULL before there is one: what a batch of one row needs. Returns `status`. */
 iso_status iso_function_explain_memory(const iso_function *function, const iso_plan *plan, iso_status status);
 
 #endif

@@ -1,4 +1,5 @@
-/* Whether the hosts have the memory that plans need: a process that takes more than there is, is killed without a word. */
+/* Whether the hosts have the memory that plans need: a process that takes more than there is, is killed without
+ * a word. */
 #include <string.h>
 
 #include "collectives/control/control.h"
