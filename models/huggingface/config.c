@@ -15,13 +15,9 @@ enum { MOST_CONFIG = 4 << 20, MOST_VOCABULARY = 1 << 24 };
 
 iso_status iso_hf_refuse(const char *file, const char *key, const json_t *value, const char *supported)
 {
-    enum { SHOWN = 200 };
-    iso_text text = {0};
-    iso_json_add(&text, value ? json_deep_copy(value) : json_null(), JSON_ENCODE_ANY | JSON_COMPACT);
-    iso_status status =
-        iso_error(ISO_INVALID, "%s: %s is %.*s; %s", file, key, SHOWN, iso_text_get(&text), supported);
-    iso_text_free(&text);
-    return status;
+    char is[200];
+    return iso_error(ISO_INVALID, "%s: %s is %s; %s", file, key, iso_json_shown(value, is, sizeof is),
+                     supported);
 }
 
 bool iso_hf_number(const json_t *config, const char *key, double fallback, double *number)

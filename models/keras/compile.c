@@ -328,7 +328,7 @@ static iso_status read_loss(iso_keras_reader *reader, const json_t *value, iso_o
     iso_keras_arguments arguments = {.reader = reader, .members = json_object_get(value, "config")};
     if (!identifier(value, name, sizeof name))
         return iso_keras_refuse(reader, "the loss %s is not Keras's own",
-                                iso_keras_value(value, shown, sizeof shown));
+                                iso_json_shown(value, shown, sizeof shown));
     iso_status status;
     ISO_TRY(iso_loss_find(name, &read.loss));
     ISO_TRY(iso_keras_arguments_begin(&arguments));
@@ -382,7 +382,7 @@ static iso_status read_metric(iso_keras_reader *reader, const json_t *value, iso
     const char *type = iso_keras_text(value, "class_name");
     if (!identifier(value, name, sizeof name))
         return iso_keras_refuse(reader, "the metric %s is not Keras's own",
-                                iso_keras_value(value, shown, sizeof shown));
+                                iso_json_shown(value, shown, sizeof shown));
     if (type && strcmp(type, "Accuracy") == 0) /* the class compares for equality; the name chooses a class */
         return iso_keras_refuse(reader, "the metric of class Accuracy (values that are equal) is not "
                                         "supported; the name \"accuracy\" is");

@@ -171,12 +171,12 @@ static void read_operand(iso_keras_function *f, const json_t *value, iso_keras_o
         if (dtype == ISO_DTYPE_NONE)
             iso_keras_refuse_call(f,
                                   "an array has the dtype %s; supported: float32, int32, int64, uint8, bool",
-                                  iso_keras_value(json_object_get(config, "dtype"), text, sizeof text));
+                                  iso_json_shown(json_object_get(config, "dtype"), text, sizeof text));
         else
             o->tensor = array(f, o->array = json_object_get(config, "value"), dtype);
     } else if (!json_is_null(value) && value)
         iso_keras_refuse_call(f, "it is called with %s, which is no tensor, array or number",
-                              iso_keras_value(value, text, sizeof text));
+                              iso_json_shown(value, text, sizeof text));
 }
 
 /* The value of parameter number `number`, whose name has `length` characters. */
@@ -236,7 +236,7 @@ static void check_arguments(iso_keras_function *f, const char *parameters, int c
     json_object_foreach(json_object_get(f->node->call, "kwargs"), key,
                         value) if (!json_is_null(value) && !is_parameter(parameters, key))
         iso_keras_refuse_call(f, "%.60s is %s: this argument is not supported (null has no effect)", key,
-                              iso_keras_value(value, text, sizeof text));
+                              iso_json_shown(value, text, sizeof text));
 }
 
 /* All arguments are tensors. */

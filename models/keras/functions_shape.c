@@ -89,7 +89,7 @@ static bool select_one(iso_keras_function *f, const json_t *item, int64_t n, sel
             f,
             "its key has %s for a dimension of %lld elements; supported: an index, a slice that "
             "selects something, None and ...",
-            iso_keras_value(item, text, sizeof text), (long long)n);
+            iso_json_shown(item, text, sizeof text), (long long)n);
     return good;
 }
 
@@ -233,7 +233,7 @@ static void reshape(iso_keras_function *f)
             f,
             "newshape is %s for a tensor of the shape %s: that changes the number of rows of a "
             "batch; supported: the same rows, as [-1, ...] with the elements of a row",
-            iso_keras_value(json_object_get(f->layer->config, "newshape"), text, sizeof text),
+            iso_json_shown(json_object_get(f->layer->config, "newshape"), text, sizeof text),
             iso_shape_text(iso_tensor_shape(x), (char[160]){0}, 160));
     else
         iso_keras_give(f, iso_reshape_to(x, shape));

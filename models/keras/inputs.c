@@ -21,18 +21,18 @@ static iso_status read_shape(const iso_keras_network *net, const json_t *shape, 
     if (rank < 1 || rank > ISO_MAX_RANK)
         return iso_keras_refuse(net->reader,
                                 "the input's shape is %s; a batch and at most %d dimensions are supported",
-                                iso_keras_value(shape, text, sizeof text), ISO_MAX_RANK - 1);
+                                iso_json_shown(shape, text, sizeof text), ISO_MAX_RANK - 1);
     for (size_t i = 1; i < rank; i++) {
         const json_t *dim = json_array_get(shape, i);
         if (!json_is_integer(dim) || json_integer_value(dim) <= 0)
             return iso_keras_refuse(net->reader,
                                     "the input's shape is %s; only the batch may be of any length",
-                                    iso_keras_value(shape, text, sizeof text));
+                                    iso_json_shown(shape, text, sizeof text));
         row->dim[i - 1] = json_integer_value(dim);
     }
     if (!json_is_null(json_array_get(shape, 0)))
         iso_keras_warn(net->reader, "the batch size %s is ignored: --batch-size sets it",
-                       iso_keras_value(json_array_get(shape, 0), text, sizeof text));
+                       iso_json_shown(json_array_get(shape, 0), text, sizeof text));
     return ISO_OK;
 }
 
@@ -69,7 +69,7 @@ iso_status iso_keras_take_input(iso_keras_network *net, const char *name, const 
     *x = net->given->tensor[number];
     if (iso_keras_shape_differs(shape, iso_tensor_shape(*x)))
         return iso_keras_refuse(net->reader, "its input has the shape %s, the model is called with %s",
-                                iso_keras_value(shape, want, sizeof want),
+                                iso_json_shown(shape, want, sizeof want),
                                 iso_shape_text(iso_tensor_shape(*x), have, sizeof have));
     if (name)
         note_input(net->graph, iso_graph_take_name(net->graph, name), *x);
@@ -96,7 +96,7 @@ iso_status iso_keras_call_input(iso_keras_network *net, iso_keras_layer *l, int 
     if (type == ISO_DTYPE_NONE)
         return iso_keras_refuse(net->reader,
                                 "dtype is %s; supported: float32, float64, int32, int64, uint8, bool",
-                                iso_keras_value(dtype, text, sizeof text));
+                                iso_json_shown(dtype, text, sizeof text));
     ISO_TRY(net->given ? iso_keras_take_input(net, l->name, shape, number, &x)
                        : iso_keras_make_input(net, l->name, shape, type, &x));
     ISO_TRY(iso_keras_arguments_begin(&arguments));

@@ -62,17 +62,6 @@ void iso_keras_leave(iso_keras_reader *reader, size_t length)
     reader->location[length] = 0;
 }
 
-char *iso_keras_value(const json_t *value, char *text, size_t size)
-{
-    char *dump = json_dumps(value, JSON_ENCODE_ANY | JSON_SORT_KEYS | JSON_REAL_PRECISION(9));
-    if (dump && strlen(dump) < size)
-        snprintf(text, size, "%s", dump);
-    else
-        snprintf(text, size, "%.*s...", (int)size - 4, dump ? dump : "");
-    free(dump);
-    return text;
-}
-
 const char *iso_keras_text(const json_t *object, const char *key)
 {
     return json_string_value(json_object_get(object, key));
@@ -115,7 +104,7 @@ static void refuse(const iso_layer_config *config, const char *key, const char *
     if (*root->refused)
         return;
     snprintf(root->refused, sizeof root->refused, "%s%s is %s; supported: %s", arguments->path, key,
-             json ? iso_keras_value(json, value, sizeof value) : "missing", supported);
+             json ? iso_json_shown(json, value, sizeof value) : "missing", supported);
 }
 
 /* Nested lists of numbers are flattened. */
@@ -339,7 +328,7 @@ static iso_status check_left(const iso_keras_arguments *arguments, json_t *left,
     {
         if (says_nothing(key, value, of_call, &default_value))
             continue;
-        iso_keras_value(value, shown, sizeof shown);
+        iso_json_shown(value, shown, sizeof shown);
         if (strcmp(key, "seed") == 0)
             iso_keras_warn(arguments->reader, "%sseed %s is not used: random numbers come from --seed",
                            arguments->path, shown);

@@ -32,8 +32,6 @@ void iso_keras_warn(const iso_keras_reader *reader, const char *format, ...)
 size_t iso_keras_enter(iso_keras_reader *reader, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void iso_keras_leave(iso_keras_reader *reader, size_t length);
-/* A value as JSON, shortened if it is long; returns text. */
-char *iso_keras_value(const json_t *value, char *text, size_t size);
 /* A member that must be a text; NULL if it is missing or of another type. */
 const char *iso_keras_text(const json_t *object, const char *key);
 

@@ -482,7 +482,7 @@ static iso_status check_members(const iso_keras_network *net)
             found = found || strcmp(key, known[i]) == 0;
         if (!found)
             return iso_keras_refuse(net->reader, "the config has %.60s = %s, which is not supported", key,
-                                    iso_keras_value(value, text, sizeof text));
+                                    iso_json_shown(value, text, sizeof text));
     }
     return iso_keras_policy_check(net);
 }

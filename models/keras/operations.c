@@ -124,7 +124,7 @@ static iso_status call_cast(const iso_keras_network *net, const iso_keras_layer 
     if (type == ISO_DTYPE_NONE || (type == ISO_F64 && iso_graph_precision(net->graph) != ISO_F64))
         return iso_keras_refuse(net->reader,
                                 "dtype is %s; supported: float32, bfloat16, int32, int64, uint8, bool",
-                                iso_keras_value(json_object_get(l->config, DTYPE), text, sizeof text));
+                                iso_json_shown(json_object_get(l->config, DTYPE), text, sizeof text));
     *y = iso_cast(x, type);
     return ISO_OK;
 }

@@ -11,7 +11,7 @@ static iso_status unsupported(const iso_keras_network *net, const json_t *dtype)
     return iso_keras_refuse(net->reader,
                             "dtype is %s; supported: \"float32\", \"mixed_bfloat16\", and with "
                             "--precision float64 \"float64\"",
-                            iso_keras_value(dtype, text, sizeof text));
+                            iso_json_shown(dtype, text, sizeof text));
 }
 
 /* The name of a policy that is a name or a DTypePolicy (in older files a FloatDTypePolicy); NULL: it is neither. */

@@ -38,7 +38,7 @@ static iso_status find_tensor(iso_keras_network *net, const json_t *history, boo
     *tensor = NULL;
     if (json_array_size(history) != 3 || !name || !json_is_integer(node) || !json_is_integer(output))
         return iso_keras_refuse(net->reader, "%s is not a tensor: expected [\"layer\", call, output]",
-                                iso_keras_value(history, text, sizeof text));
+                                iso_json_shown(history, text, sizeof text));
     const json_t *number = json_object_get(net->index, name);
     if (!number)
         return iso_keras_refuse(net->reader, "there is no layer '%.80s', whose output is used here", name);
@@ -47,12 +47,12 @@ static iso_status find_tensor(iso_keras_network *net, const json_t *history, boo
                of = json_integer_value(output);
     if (at < 0 || at >= from->n_nodes)
         return iso_keras_refuse(net->reader, "%s: the layer is called %d times",
-                                iso_keras_value(history, text, sizeof text), from->n_nodes);
+                                iso_json_shown(history, text, sizeof text), from->n_nodes);
     if (!from->calls[at].output)
         return ISO_OK;
     if (of < 0 || of >= from->calls[at].count)
         return iso_keras_refuse(net->reader, "%s: the layer has %d outputs",
-                                iso_keras_value(history, text, sizeof text), from->calls[at].count);
+                                iso_json_shown(history, text, sizeof text), from->calls[at].count);
     *tensor = from->calls[at].output[of];
     return ISO_OK;
 }
@@ -80,7 +80,7 @@ static iso_status check_shape(const iso_keras_network *net, const json_t *tensor
         return ISO_OK;
     return iso_keras_refuse(net->reader, "its input has the shape %s here, the file says %s",
                             iso_shape_text(iso_tensor_shape(built), have, sizeof have),
-                            iso_keras_value(shape, want, sizeof want));
+                            iso_json_shown(shape, want, sizeof want));
 }
 
 /* The key that follows `last` (NULL: the first) in alphabetical order, as Keras flattens dictionaries. */
@@ -118,7 +118,7 @@ static iso_status add_argument(iso_keras_network *net, const json_t *value, cons
         return ISO_OK;
     if (!type || strcmp(type, "__keras_tensor__") != 0)
         return iso_keras_refuse(net->reader, "it is called with %s, which is not a tensor",
-                                iso_keras_value(value, text, sizeof text));
+                                iso_json_shown(value, text, sizeof text));
     const json_t *config = json_object_get(value, "config");
     ISO_TRY(find_tensor(net, json_object_get(config, "keras_history"), false, &tensor));
     if (!tensor) {
@@ -197,7 +197,7 @@ static iso_status check_mask(iso_keras_network *net, const char *key, const json
         status = iso_keras_refuse(net->reader,
                                   "%s is %s: only the mask of its input is supported, which layers before it "
                                   "make and pass on (\"Masks\" in docs/keras.md)",
-                                  key, iso_keras_value(value, text, sizeof text));
+                                  key, iso_json_shown(value, text, sizeof text));
     iso_keras_list_free(&list);
     return status;
 }

@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +26,19 @@ void iso_json_add(iso_text *text, json_t *value, size_t flags)
     iso_text_add(text, "%s", dumped ? dumped : "");
     free(dumped);
     json_decref(value);
+}
+
+char *iso_json_shown(const json_t *value, char *text, size_t size)
+{
+    char *dump = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_SORT_KEYS | JSON_REAL_PRECISION(9)) : NULL;
+    const char *shown = dump ? dump : "null";
+    if (strlen(shown) < size)
+        snprintf(text, size, "%s", shown);
+    else
+        snprintf(text, size, "%.*s...", (int)size - 4, shown);
+    iso_text_disarm(text);
+    free(dump);
+    return text;
 }
 
 /* null: none of them is set */

@@ -14,6 +14,9 @@
 /* Adds a value in the form given by jansson's flags, and frees it; numbers have 17 digits and are therefore
  * exact. The text fails if the value is NULL (its creation failed) or when out of memory. */
 void iso_json_add(iso_text *text, json_t *value, size_t flags);
+/* Writes a value as messages show it: numbers with 9 digits, members sorted, '?' for bytes that must not be shown;
+ * cut if it is long ("..."). NULL is null. Returns text, [size], at least 4. */
+char *iso_json_shown(const json_t *value, char *text, size_t size);
 /* A number as a value. JSON has no NaN or infinity: these become texts ("nan", "inf", "-inf"). */
 json_t *iso_json_number(double value);
 /* The value of a setting: a real, an integer, a boolean or null. */

@@ -135,21 +135,11 @@ typedef struct reader {
     const json_t *object;
 } reader;
 
-/* A value as messages show it. */
-static const char *shown(const json_t *value, char *text, size_t size)
-{
-    char *all = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_ENSURE_ASCII | JSON_COMPACT) : NULL;
-    snprintf(text, size, "%s%.60s%s", value ? "is " : "is missing", all ? all : "",
-             all && strlen(all) > 60 ? "..." : "");
-    free(all);
-    return text;
-}
-
 static iso_status wrong(const reader *r, const char *name, const char *should, const json_t *value)
 {
-    char is[96];
-    return iso_error(ISO_INVALID, "%s: '%s%s' should be %s, and %s", r->file, r->in, name, should,
-                     shown(value, is, sizeof is));
+    char is[64];
+    return iso_error(ISO_INVALID, "%s: '%s%s' should be %s, and is %s", r->file, r->in, name, should,
+                     value ? iso_json_shown(value, is, sizeof is) : "missing");
 }
 
 /* Limits of the numbers: wider than any machine's, and such that sums, products and quotients of them are finite. */

@@ -158,17 +158,8 @@ static const char *member(const json_t *layer, const char *key)
 
 static void add_value(iso_text *text, const json_t *value)
 {
-    iso_text printed = {0};
-    if (json_is_real(value)) {
-        iso_text_add(text, "%.9g", json_real_value(value));
-        return;
-    }
-    iso_json_add(&printed, value ? json_deep_copy(value) : json_null(), JSON_ENCODE_ANY | JSON_COMPACT);
-    if (printed.length <= LONGEST_VALUE)
-        iso_text_add(text, "%s", iso_text_get(&printed));
-    else
-        iso_text_add(text, "%.*s...", LONGEST_VALUE - 3, iso_text_get(&printed));
-    iso_text_free(&printed);
+    char shown[LONGEST_VALUE + 1];
+    iso_text_add(text, "%s", iso_json_shown(value, shown, sizeof shown));
 }
 
 static void compare_members(differences *d, const json_t *layer, json_t *theirs, json_t *ours);

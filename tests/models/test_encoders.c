@@ -639,7 +639,7 @@ START_TEST(what_a_config_cannot_have)
     check_no_config("vit", "\"patch_size\": 4", "\"patch_size\": 5",
                     "patch_size is 5; it must divide image_size");
     check_no_config("vit", "\"image_size\": 12", "\"image_size\": [12, 12]",
-                    "image_size is [12,12]; it must be");
+                    "image_size is [12, 12]; it must be");
     check_no_config("vit", "\"hidden_act\": \"gelu\"", "\"hidden_act\": \"swish\"",
                     "hidden_act is \"swish\"; gelu and gelu_new are supported");
 }

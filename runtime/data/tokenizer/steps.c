@@ -3,20 +3,16 @@
 #include "runtime/base/text.h"
 #include "runtime/data/tokenizer/tokenizer_impl.h"
 
-enum { MOST_DEPTH = 8, SHOWN = 120 };
+enum { MOST_DEPTH = 8 };
 
 iso_status iso_token_unsupported(const char *file, const char *key, const json_t *value)
 {
-    iso_text text = {0};
+    char is[120];
     const char *type = json_string_value(json_object_get(value, "type"));
     if (type)
-        iso_text_add(&text, "of type '%s'", type);
-    else
-        iso_json_add(&text, value ? json_deep_copy(value) : json_null(), JSON_COMPACT);
-    iso_status status = iso_error(ISO_INVALID, "'%s': %s: %.*s%s is not supported", file, key, SHOWN,
-                                  iso_text_get(&text), text.length > SHOWN ? "..." : "");
-    iso_text_free(&text);
-    return status;
+        return iso_error(ISO_INVALID, "'%s': %s: of type '%.100s' is not supported", file, key, type);
+    return iso_error(ISO_INVALID, "'%s': %s: %s is not supported", file, key,
+                     iso_json_shown(value, is, sizeof is));
 }
 
 iso_status iso_token_text(const char *file, const json_t *value, const char *member, const char **text,
