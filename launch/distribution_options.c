@@ -70,8 +70,7 @@ static int64_t slots_for(int64_t rows, int64_t threads)
     return slots;
 }
 
-/* The mesh of a run without --mesh: "data=*", but in a single process on CPUs with slots that suit the batch. */
-static void write_default_mesh(iso_context *ctx, int64_t rows, char *text, size_t size)
+void iso_default_mesh_write(iso_context *ctx, int64_t rows, char *text, size_t size)
 {
     bool computed = iso_ranks(ctx) > 1 || iso_slots_stated() || iso_option(ctx, "devices", NULL) ||
                     iso_context_backend(ctx)->devices;
@@ -85,7 +84,7 @@ iso_status iso_distribution_setup_make(iso_context *ctx, const iso_train_options
                                        iso_distribution_setup *setup)
 {
     char spec[32];
-    write_default_mesh(ctx, options->batch_size, spec, sizeof spec);
+    iso_default_mesh_write(ctx, options->batch_size, spec, sizeof spec);
     const char *chosen = setup->choice ? choice_text(setup, "mesh") : options->mesh;
     iso_status status = iso_mesh_create(ctx, chosen ? chosen : spec, &setup->mesh);
     return status == ISO_OK ? iso_distribution_setup_lay_out(ctx, options, setup) : status;

@@ -250,9 +250,12 @@ done:
 
 iso_status iso_dry_run_prepare(iso_context *ctx, const iso_plan_options *options, iso_dry_run *p)
 {
+    char spec[32] = "data=*"; /* --devices lists slots */
     iso_status status;
     ISO_TRY(find_model(ctx, options, p));
-    ISO_TRY(iso_mesh_abstract_on(ctx, options->train.mesh ? options->train.mesh : "data=*",
+    if (!options->train.devices)
+        iso_default_mesh_write(ctx, options->train.batch_size, spec, sizeof spec);
+    ISO_TRY(iso_mesh_abstract_on(ctx, options->train.mesh ? options->train.mesh : spec,
                                  options->train.devices, &p->setup.mesh));
     ISO_TRY(iso_distribution_setup_lay_out(ctx, &options->train, &p->setup));
     ISO_TRY(iso_agree(ctx, plan_build(ctx, options, p)));

@@ -142,6 +142,10 @@ enum { ISO_MAX_RUN_CALLBACKS = 16 };
 void iso_run_callbacks(iso_context *ctx, const iso_train_options *options, const iso_resumption *from,
                        double reading, iso_callback *callbacks[ISO_MAX_RUN_CALLBACKS]);
 
+/* The mesh of a run without --mesh, for a batch of so many rows: "data=*", but in a single process on CPUs with slots
+ * that suit the batch. Local. */
+void iso_default_mesh_write(iso_context *ctx, int64_t rows, char *text, size_t size);
+
 /* The mesh and the layouts of weights. `setup` must be zero; after an error it holds what has been made.
  * Collective. */
 typedef struct iso_distribution_setup {

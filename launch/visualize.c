@@ -24,8 +24,8 @@ static const iso_argument table[] = {
      "with '; partial(model)' or '; partial max(model)'",
      0, 0, NULL},
     {"mesh", ISO_ARGUMENT_TEXT, offsetof(visualize_options, mesh), "AXIS=N,...",
-     "the grid of slots, such as data=2,model=4, of any size; default data=<ranks>, without mpirun "
-     "data=<cores>",
+     "the grid of slots, such as data=2,model=4, of any size; default: a slot for each rank, "
+     "in one process for each thread",
      0, 0, NULL},
     {"devices", ISO_ARGUMENT_TEXT, offsetof(visualize_options, devices), "RANK,...",
      "the rank of each slot, such as 0,2,1,3 or 0-3,0-3 or 0x4,1x4", 0, 0, NULL},

@@ -1,6 +1,7 @@
 #include "runtime/base/host_memory.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -39,13 +40,17 @@ static void find_machine(const char *root, iso_host_memory *memory)
 /* The files of a version of control groups, and the lines of memory.stat for pages of files, which the system can
  * take back. */
 typedef struct group_files {
-    const char *folder, *limit, *usage, *cache[2];
+    const char *folder, *limit, *usage, *swap, *cache[2];
+    bool swap_and_memory; /* `swap` limits their sum */
 } group_files;
 static const group_files V1 = {"memory",
                                "memory.limit_in_bytes",
                                "memory.usage_in_bytes",
-                               {"total_inactive_file ", "total_active_file "}};
-static const group_files V2 = {"", "memory.max", "memory.current", {"inactive_file ", "active_file "}};
+                               "memory.memsw.limit_in_bytes",
+                               {"total_inactive_file ", "total_active_file "},
+                               true};
+static const group_files V2 = {
+    "", "memory.max", "memory.current", "memory.swap.max", {"inactive_file ", "active_file "}, false};
 
 static int64_t number_of_group(const char *folder, const char *file, const char *key)
 {
@@ -54,8 +59,16 @@ static int64_t number_of_group(const char *folder, const char *file, const char 
     return number_in(path, key);
 }
 
-/* The limit of one group, which may use all swap of the machine besides. A group without a limit has no number there,
- * or one that is larger than any machine. */
+/* The swap that a group may use: the machine's, or less. */
+static int64_t swap_of_group(const char *folder, const group_files *files, int64_t limit, int64_t swap)
+{
+    int64_t own = number_of_group(folder, files->swap, "");
+    if (own >= 0 && files->swap_and_memory)
+        own = own > limit ? own - limit : 0;
+    return own >= 0 && own < swap ? own : swap;
+}
+
+/* The limit of one group. A group without a limit has no number there, or one that is larger than any machine. */
 static void take_group(const char *folder, const char *group, const group_files *files, int64_t swap,
                        iso_host_memory *memory)
 {
@@ -63,6 +76,7 @@ static void take_group(const char *folder, const char *group, const group_files 
             usage = number_of_group(folder, files->usage, "");
     if (limit < 0 || limit > INT64_MAX / 2)
         return;
+    swap = swap_of_group(folder, files, limit, swap);
     for (int i = 0; i < 2; i++) {
         int64_t cache = number_of_group(folder, "memory.stat", files->cache[i]);
         usage -= cache > 0 ? cache : 0;

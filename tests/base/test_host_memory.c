@@ -75,6 +75,8 @@ START_TEST(groups_of_version_2_limit_it)
           "anon 1\nfile 900000000\ninactive_file 1024000\nactive_file 2048000\n");
     check_memory(405000 * KB, 208000 * KB,
                  "/slurm/job_7"); /* what is used, without 3000 kB of files; and swap */
+    write("/sys/fs/cgroup/slurm/job_7/memory.swap.max", "1024000\n");
+    check_memory(401000 * KB, 204000 * KB, "/slurm/job_7");
     write("/sys/fs/cgroup/slurm/memory.max", "102400000\n");
     check_memory(105000 * KB, 105000 * KB, "/slurm");
 }
@@ -90,6 +92,12 @@ START_TEST(groups_of_version_1_limit_it)
     write("/sys/fs/cgroup/memory/memory.usage_in_bytes", "407200000\n");
     check_memory(300000 * KB, 0, "/");
     write("/sys/fs/cgroup/memory/memory.stat", "total_inactive_file 300000000\ntotal_active_file 4800000\n");
+    check_memory(300000 * KB, 200000 * KB, "/");
+    write("/proc/meminfo", MEMINFO "SwapTotal: 5000 kB\nSwapFree: 3000 kB\n");
+    check_memory(305000 * KB, 205000 * KB, "/");
+    write("/sys/fs/cgroup/memory/memory.memsw.limit_in_bytes", "308224000\n"); /* 1000 kB of swap */
+    check_memory(301000 * KB, 201000 * KB, "/");
+    write("/sys/fs/cgroup/memory/memory.memsw.limit_in_bytes", "307200000\n");
     check_memory(300000 * KB, 200000 * KB, "/");
 }
 END_TEST

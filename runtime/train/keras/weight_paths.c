@@ -518,8 +518,49 @@ static bool is_plain(const finder *f, const char *path)
     return next == iso_graph_variable_count(f->graph) || !belongs(f->by_path[next].path, path);
 }
 
-/* Adds the variables that belong to no layer that Keras would list. */
-static iso_status add_others(finder *f)
+/* Adds what the optimizer keeps for a variable of no layer. shape NULL: the variable's. */
+static iso_status add_slot_of_other(finder *f, const iso_optimizer *optimizer, int number, const char *slot,
+                                    const iso_shape *shape)
+{
+    const iso_variable *variable = iso_graph_variable(f->graph, number);
+    char h5_path[LONGEST_H5_PATH], path[LONGEST_H5_PATH];
+    iso_status status = ISO_OK;
+    ISO_TRY(form(path, "optimizer/%s/%s/%s", optimizer->rule, iso_variable_path(variable), slot));
+    if (weight_paths_number_of(f, path) >= 0) /* a variable of the graph, which add_others adds */
+        return ISO_OK;
+    ISO_TRY(is_plain(f, iso_variable_path(variable))
+                ? form(h5_path, "/isogrid/variables/%s", path)
+                : form(h5_path, "/isogrid/variables/variable %d %s", number, slot));
+    ISO_TRY(add_tensor(f->out, h5_path, path, iso_variable_dtype(variable),
+                       shape ? shape : iso_variable_shape(variable), NULL));
+done:
+    return status;
+}
+
+/* Keras's list of the optimizer's variables has those of layers alone. */
+static iso_status add_slots_of_other(finder *f, const iso_optimizer *optimizer, int number)
+{
+    const iso_variable *variable = iso_graph_variable(f->graph, number);
+    const char *name[ISO_MAX_OPTIMIZER_SLOTS];
+    double initial[ISO_MAX_OPTIMIZER_SLOTS];
+    int slots = iso_optimizer_slots(optimizer, name, initial) - optimizer->use_ema, without;
+    iso_status status = ISO_OK;
+    iso_shape shape;
+    if (iso_variable_is_adapter(variable) || !iso_variable_trained(variable) ||
+        !iso_variable_updated(variable))
+        return ISO_OK; /* adapters belong to layers */
+    if (optimizer->use_ema)
+        ISO_TRY(add_slot_of_other(f, optimizer, number, ISO_AVERAGE_SLOT, NULL));
+    for (int k = 0; k < slots; k++)
+        if (iso_optimizer_has_slot(optimizer, variable, k, &shape, &without))
+            ISO_TRY(add_slot_of_other(f, optimizer, number, name[k], &shape));
+done:
+    return status;
+}
+
+/* Adds the variables that belong to no layer that Keras would list, and what the optimizer (NULL: there is none) keeps
+ * for them. */
+static iso_status add_others(finder *f, const iso_optimizer *optimizer)
 {
     iso_status status = ISO_OK;
     char h5_path[LONGEST_H5_PATH];
@@ -530,6 +571,8 @@ static iso_status add_others(finder *f)
         ISO_TRY(is_plain(f, path) ? form(h5_path, "/isogrid/variables/%s", path)
                                   : form(h5_path, "/isogrid/variables/variable %d", i));
         ISO_TRY(add_variable(f, h5_path, i));
+        if (optimizer)
+            ISO_TRY(add_slots_of_other(f, optimizer, i));
     }
 done:
     return status;
@@ -549,7 +592,7 @@ static iso_status weight_paths_find(finder *f, iso_model *model)
     ISO_TRY(add_network(f, &net, ""));
     if (model->compiled)
         ISO_TRY(add_optimizer(f, &model->optimizer));
-    ISO_TRY(add_others(f));
+    ISO_TRY(add_others(f, model->compiled ? &model->optimizer : NULL));
 done:
     iso_keras_topology_free(&net);
     return status;
