@@ -60,27 +60,46 @@ static iso_status bare_op(const iso_operation *operation, const iso_keras_topolo
     return status;
 }
 
-/* Layers and blocks keep their names; inputs and ops outside layers get names that are not used. */
+/* Whether Keras may give the operation's name to one of its masks when it loads the file: all names must differ. */
+static bool may_be_name_of_mask(const writer *w, const iso_operation *o)
+{
+    return o->kind == ISO_OPERATION_FUNCTION &&
+           iso_keras_is_name_of_mask(iso_graph_layer(w->graph, o->record)->type, iso_file_name(o->name));
+}
+
+/* The base of a name that is chosen here. */
+static iso_status base_of_name(const writer *w, const iso_operation *o, char *base, size_t size)
+{
+    const char *module, *type;
+    iso_status status = ISO_OK;
+    snprintf(base, size, "%s%s", iso_file_name(o->name), o->kind == ISO_OPERATION_FUNCTION ? "_op" : "");
+    if (o->kind != ISO_OPERATION_OP)
+        return ISO_OK;
+    ISO_TRY(bare_op(o, w->net, &module, &type, NULL));
+    iso_text_snake_case(type, base, size);
+    if (iso_keras_is_mask_operation(type))
+        snprintf(base + strlen(base), size - strlen(base), "_op");
+done:
+    return status;
+}
+
+/* Layers and blocks keep their names; inputs, ops outside layers and operations of the classes of masks get names that
+ * are not used. */
 static iso_status choose_names(writer *w)
 {
     iso_status status = ISO_OK;
-    char snake[64];
+    char base[ISO_MAX_NAME + 8];
     for (int i = 0; i < w->net->n_operations; i++) {
         const iso_operation *o = &w->net->operations[i];
-        if (o->kind != ISO_OPERATION_INPUT && o->kind != ISO_OPERATION_OP &&
+        if (o->kind != ISO_OPERATION_INPUT && o->kind != ISO_OPERATION_OP && !may_be_name_of_mask(w, o) &&
             !(w->name[i] = iso_strdup(iso_file_name(o->name))))
             return iso_no_memory(CONFIG);
     }
     for (int i = 0; i < w->net->n_operations; i++) {
-        const iso_operation *o = &w->net->operations[i];
-        const char *base = o->name, *module, *type;
-        if (o->kind == ISO_OPERATION_OP) {
-            ISO_TRY(bare_op(o, w->net, &module, &type, NULL));
-            iso_text_snake_case(type, snake, sizeof snake);
-            base = snake;
-        }
-        if (!w->name[i] &&
-            !(w->name[i] = free_name(w, o->kind == ISO_OPERATION_INPUT ? iso_file_name(base) : base)))
+        if (w->name[i])
+            continue;
+        ISO_TRY(base_of_name(w, &w->net->operations[i], base, sizeof base));
+        if (!(w->name[i] = free_name(w, base)))
             return iso_no_memory(CONFIG);
     }
 done:

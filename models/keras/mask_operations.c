@@ -6,6 +6,7 @@
 #include "models/keras/writer_impl.h"
 #include "models/layers/masks.h"
 #include "runtime/base/file.h"
+#include "runtime/base/text.h"
 #include "runtime/graph/ops/list.h"
 
 typedef struct mask_call {
@@ -106,9 +107,9 @@ static int find(const char *type)
     return -1;
 }
 
-bool iso_keras_makes_mask(const iso_keras_layer *l)
+bool iso_keras_is_mask_operation(const char *type)
 {
-    return find(l->type) >= 0;
+    return find(type) >= 0;
 }
 
 iso_status iso_keras_call_mask_operation(iso_keras_network *net, const iso_keras_layer *l,
@@ -142,14 +143,20 @@ static bool is_joined(const iso_tensor *mask)
     return joined;
 }
 
-/* Whether it is an automatic name of Concatenate: "concatenate", "concatenate_1". */
-static bool is_automatic(const char *name)
+/* Whether it is an automatic name of a class: "concatenate", "concatenate_1". */
+static bool is_automatic(const char *name, const char *type)
 {
-    static const char base[] = "concatenate";
-    const size_t length = sizeof base - 1;
+    char base[64];
+    iso_text_snake_case(type, base, sizeof base);
+    const size_t length = strlen(base);
     return strncmp(name, base, length) == 0 &&
            (!name[length] ||
             (name[length] == '_' && strspn(name + length + 1, "0123456789") == strlen(name + length + 1)));
+}
+
+bool iso_keras_is_name_of_mask(const char *type, const char *name)
+{
+    return find(type) >= 0 && is_automatic(name, type);
 }
 
 iso_status iso_keras_check_masks(const iso_graph *graph)
@@ -159,7 +166,7 @@ iso_status iso_keras_check_masks(const iso_graph *graph)
         const iso_layer_record *layer = iso_graph_layer(graph, i);
         const iso_layer_type *type = iso_layer_type_find(layer->type);
         const bool of_masks = layer->function_of && layer->output->dtype == ISO_BOOL; /* not in the file */
-        if (!of_masks && is_automatic(iso_file_name(layer->name)))
+        if (!of_masks && is_automatic(iso_file_name(layer->name), "Concatenate"))
             named = layer;
         if (type && !layer->function_of && type->masks == ISO_MASKS_MADE && layer->n_inputs > 0 &&
             is_joined(iso_tensor_masks(layer->inputs[0]).built))

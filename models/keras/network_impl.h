@@ -100,8 +100,6 @@ iso_status iso_keras_record_function(iso_keras_network *net, const iso_keras_lay
                                      const iso_keras_node *node, iso_keras_list *out);
 
 /* ---- mask_operations.c ---- */
-/* Whether it is an operation that makes a mask of other tensors. */
-bool iso_keras_makes_mask(const iso_keras_layer *l);
 /* *out stays empty if it does something else. */
 iso_status iso_keras_call_mask_operation(iso_keras_network *net, const iso_keras_layer *l,
                                          const iso_keras_node *node, iso_keras_list *out);

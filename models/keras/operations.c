@@ -182,7 +182,7 @@ iso_status iso_keras_call_operation(iso_keras_network *net, const iso_keras_laye
 {
     iso_status status;
     ISO_TRY(iso_keras_check_operation(net, l));
-    if (iso_keras_makes_mask(l))
+    if (iso_keras_is_mask_operation(l->type))
         ISO_TRY(iso_keras_call_mask_operation(net, l, node, out));
     if (out->count == 0)
         ISO_TRY(!iso_keras_is_function(l) || is_plain(l, node) ? call_plain(net, l, node, out)

@@ -30,6 +30,10 @@ iso_status iso_keras_layer_of_op(const iso_op *op, const char **module, const ch
 /* The argument besides the tensors of an op that is written as an operation, as the key of GetItem, and whether it
  * comes before them (owned by the caller); NULL: there is none. */
 json_t *iso_keras_other_argument(const iso_op *op, bool *first);
+/* Whether Keras makes masks by operations of this class ("NotEqual"). */
+bool iso_keras_is_mask_operation(const char *type);
+/* Whether Keras may give this name to an operation of its masks that has the same class: "not_equal_1". */
+bool iso_keras_is_name_of_mask(const char *type, const char *name);
 /* ISO_INVALID: Keras could not load the model, because an operation of its masks gets the name of a layer. */
 iso_status iso_keras_check_masks(const iso_graph *graph);
 /* Whether these are all keys of a dictionary, in its order. NULL: no key. */
