@@ -6,7 +6,7 @@
 #include "runtime/base/random.h"
 
 /* Compiled for each of these; the loader takes the one for the processor. Clang 14 gives such functions other
- * names. */
+ * names. They are static, because GCC exports others whatever their visibility is. */
 #if defined __x86_64__ && !defined __clang__
 #define FOR_EACH_ISA __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
@@ -73,8 +73,8 @@ static inline double cosine(double turns)
 }
 
 /* By Box and Muller (1958). */
-FOR_EACH_ISA void iso_random_fill_normal(uint64_t key, uint64_t first, uint64_t stream, int64_t count,
-                                         double *out)
+FOR_EACH_ISA static void fill_normal(uint64_t key, uint64_t first, uint64_t stream, int64_t count,
+                                     double *out)
 {
     for (int64_t i = 0; i < count; i++) {
         iso_philox draw = iso_philox_draw(key, first + (uint64_t)i, stream);
@@ -83,11 +83,21 @@ FOR_EACH_ISA void iso_random_fill_normal(uint64_t key, uint64_t first, uint64_t 
     }
 }
 
-FOR_EACH_ISA void iso_random_fill_uniform(uint64_t key, uint64_t first, uint64_t stream, int64_t count,
-                                          double *out)
+FOR_EACH_ISA static void fill_uniform(uint64_t key, uint64_t first, uint64_t stream, int64_t count,
+                                      double *out)
 {
     for (int64_t i = 0; i < count; i++) {
         iso_philox draw = iso_philox_draw(key, first + (uint64_t)i, stream);
         out[i] = uniform(draw.word[0], draw.word[1]);
     }
+}
+
+void iso_random_fill_normal(uint64_t key, uint64_t first, uint64_t stream, int64_t count, double *out)
+{
+    fill_normal(key, first, stream, count, out);
+}
+
+void iso_random_fill_uniform(uint64_t key, uint64_t first, uint64_t stream, int64_t count, double *out)
+{
+    fill_uniform(key, first, stream, count, out);
 }

@@ -175,7 +175,7 @@ MAY_BE_NULL = {
 }
 # Contexts: NULL is a program of one rank.
 ONE_RANK = re.compile(
-    r"iso_(stop_requested|stopped|rank|ranks|host_ranks|hosts|is_host_leader|host_of_rank|threads|verbose|seed|role|is_chief|communicator|option|dataset_\w+"
+    r"iso_(stop_requested|stopped|rank|ranks|host_ranks|hosts|is_host_leader|host_of_rank|threads|local_devices|local_device_kind|verbose|seed|role|is_chief|communicator|option|dataset_\w+"
     r"|broadcast|broadcast_from|broadcast_in_hosts|gather_all|all_reduce"
     r"|saved_file_open|checkpoint_find|checkpoint_newest|checkpoint_resolve|checkpoint_open|keras_load_with|pretrained_read|pretrained_has_weights|model_restore_or_create|progress_create_with|tokenize_files_with|tokenize_rows_with|builtin_model_create|builtin_model_create_adapted)$")
 # Getters of layouts: of NULL they tell nothing.
