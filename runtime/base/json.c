@@ -32,7 +32,9 @@ char *iso_json_shown(const json_t *value, char *text, size_t size)
 {
     char *dump = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_SORT_KEYS | JSON_REAL_PRECISION(9)) : NULL;
     const char *shown = dump ? dump : "null";
-    if (strlen(shown) < size)
+    if (json_is_real(value))
+        snprintf(text, size, "%.9g", json_real_value(value)); /* not "100.0" */
+    else if (strlen(shown) < size)
         snprintf(text, size, "%s", shown);
     else
         snprintf(text, size, "%.*s...", (int)size - 4, shown);

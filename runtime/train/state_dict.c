@@ -58,8 +58,11 @@ iso_status iso_state_dict_create(iso_model *model, bool weights_only, iso_state_
         iso_state_dict_destroy(contents);
         return status;
     }
-    if (weights_only || model->merged)
+    if (weights_only || model->merged) {
         iso_weight_paths_drop(&contents->paths, "/optimizer/");
+        iso_weight_paths_drop(&contents->paths,
+                              "/isogrid/variables/optimizer/"); /* of variables of no layer */
+    }
     if (model->merged)
         drop_adapters(model, &contents->paths);
     *out = contents;
@@ -356,14 +359,35 @@ static void warn_of_ignored(iso_context *ctx, const iso_saved_file *file, const 
                      : "");
 }
 
+/* What the optimizer keeps for a variable of no layer, which checkpoints of earlier versions do not have. */
+static bool is_slot_of_other(const iso_model *model, const iso_saved_tensor *tensor)
+{
+    return tensor->path && iso_path_below_optimizer(tensor->path) &&
+           !iso_graph_find_variable(model->graph, tensor->path);
+}
+
 /* State that Keras does not have may be missing from Keras's own files, and adapters from those of a model that is
  * yet to be adapted. */
 static bool may_lack(const iso_model *model, const iso_saved_file *file, const iso_saved_tensor *tensor)
 {
     const iso_variable *variable = tensor->path ? iso_graph_find_variable(model->graph, tensor->path) : NULL;
     const bool adapter = variable && iso_variable_is_adapter(variable);
-    return starts_with(tensor->h5_path, "/isogrid/") && (adapter || !iso_saved_file_committed(file, NULL)) &&
-           iso_saved_file_at(file, tensor->h5_path) < 0;
+    return starts_with(tensor->h5_path, "/isogrid/") && iso_saved_file_at(file, tensor->h5_path) < 0 &&
+           (adapter || is_slot_of_other(model, tensor) || !iso_saved_file_committed(file, NULL));
+}
+
+static void warn_of_lost_slots(const iso_model *model, const iso_saved_file *file,
+                               const iso_weight_paths *paths)
+{
+    for (int i = 0; i < paths->n_tensors; i++)
+        if (is_slot_of_other(model, &paths->tensors[i]) && may_lack(model, file, &paths->tensors[i]) &&
+            iso_saved_file_committed(file, NULL)) {
+            iso_warn(
+                "%s, of an earlier version, does not have '%s': what the optimizer keeps for variables of no "
+                "layer begins anew, so the numbers are not those of a run that was not interrupted",
+                file_name(file), paths->tensors[i].path);
+            return;
+        }
 }
 
 static iso_status check_file(const iso_model *model, const iso_saved_file *file,
@@ -375,6 +399,8 @@ static iso_status check_file(const iso_model *model, const iso_saved_file *file,
             !may_lack(model, file, &paths->tensors[i]))
             ISO_TRY(state_dict_check_tensor(file, &paths->tensors[i]));
     ISO_TRY(check_all_known(file, paths));
+    if (optimizer && iso_is_chief(iso_graph_context(model->graph)))
+        warn_of_lost_slots(model, file, paths);
 done:
     return status;
 }

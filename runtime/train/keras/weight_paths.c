@@ -530,7 +530,7 @@ static iso_status add_slot_of_other(finder *f, const iso_optimizer *optimizer, i
         return ISO_OK;
     ISO_TRY(is_plain(f, iso_variable_path(variable))
                 ? form(h5_path, "/isogrid/variables/%s", path)
-                : form(h5_path, "/isogrid/variables/variable %d %s", number, slot));
+                : form(h5_path, "/isogrid/variables/optimizer/variable %d %s", number, slot));
     ISO_TRY(add_tensor(f->out, h5_path, path, iso_variable_dtype(variable),
                        shape ? shape : iso_variable_shape(variable), NULL));
 done:
@@ -558,8 +558,8 @@ done:
     return status;
 }
 
-/* Adds the variables that belong to no layer that Keras would list, and what the optimizer (NULL: there is none) keeps
- * for them. */
+/* Adds the variables that belong to no layer that Keras would list, and what the optimizer (NULL: there is none)
+ * keeps for them. */
 static iso_status add_others(finder *f, const iso_optimizer *optimizer)
 {
     iso_status status = ISO_OK;
