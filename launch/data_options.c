@@ -217,8 +217,7 @@ static iso_status sources_check(const iso_train_options *options, const iso_name
     return iso_dataset_check_with(dataset, &check, sizeof check);
 }
 
-/* What makes the tokens of text; NULL: its bytes are tokens. */
-static const char *tokenizer_of(const iso_train_options *options, const iso_named_model *named)
+const char *iso_tokenizer_name(const iso_train_options *options, const iso_named_model *named)
 {
     if (options->tokenizer)
         return strcmp(options->tokenizer, "none") != 0 ? options->tokenizer : NULL;
@@ -237,10 +236,11 @@ static iso_status open_one(iso_context *ctx, const iso_train_options *options, c
         return open_random(ctx, after, normal, part, named, dataset);
     const char *of;
     int64_t vocabulary = find_vocabulary(named, context, no_targets, &of);
+    no_targets = no_targets || options->mask_tokens > 0;
     iso_status status = iso_dataset_open(ctx, name, part, dataset, .x = options->x, .y = options->y,
                                          .sample_weight = options->sample_weight, .no_targets = no_targets,
                                          .context = context, .vocabulary = vocabulary, .vocabulary_of = of,
-                                         .tokenizer = tokenizer_of(options, named));
+                                         .tokenizer = iso_tokenizer_name(options, named));
     return status == ISO_OK ? ISO_OK : suggest_random(status, name);
 }
 
@@ -296,6 +296,13 @@ static iso_status check_dataset_names(const iso_train_options *options, const is
                      option, value, options->data);
 }
 
+/* Local. */
+static iso_status check_names_and_masks(const iso_train_options *options, const iso_named_model *named)
+{
+    iso_status status = check_dataset_names(options, named);
+    return status == ISO_OK ? iso_mask_tokens_check(options, named) : status;
+}
+
 bool iso_data_weighted(const iso_dataset *data)
 {
     return data && iso_dataset_components(data) > iso_dataset_inputs(data) + iso_dataset_targets(data);
@@ -338,10 +345,10 @@ iso_status iso_sources_open(iso_context *ctx, const iso_train_options *options, 
                             iso_sources *sources)
 {
     iso_status status;
-    ISO_TRY(iso_agree(ctx, check_dataset_names(options, named)));
+    ISO_TRY(iso_agree(ctx, check_names_and_masks(options, named)));
     ISO_TRY(open_one(ctx, options, options->data, ISO_TRAIN, named, false, &sources->training));
     if (iso_is_text_file(options->data, iso_named_model_context(named)))
-        sources->tokenizer = tokenizer_of(options, named);
+        sources->tokenizer = iso_tokenizer_name(options, named);
     if (options->validation_data)
         ISO_TRY(open_other(ctx, options, "--validation-data", options->validation_data, named,
                            &sources->validation));
@@ -351,6 +358,7 @@ iso_status iso_sources_open(iso_context *ctx, const iso_train_options *options, 
     ISO_TRY(sources_check(options, named, sources->validation));
     ISO_TRY(sources_check(options, named, sources->test));
     ISO_TRY(split(options, sources));
+    ISO_TRY(iso_mask_tokens_add(options, named, sources));
     if (options->shuffle_rows >= 0)
         ISO_TRY(iso_dataset_shuffle(sources->training, options->shuffle_rows));
     ISO_TRY(
@@ -366,9 +374,10 @@ iso_status iso_source_open(iso_context *ctx, const iso_train_options *options, i
                            const iso_named_model *named, bool no_targets, iso_dataset **dataset)
 {
     iso_status status;
-    ISO_TRY(iso_agree(ctx, check_dataset_names(options, named)));
+    ISO_TRY(iso_agree(ctx, check_names_and_masks(options, named)));
     ISO_TRY(open_one(ctx, options, options->data, part, named, no_targets, dataset));
     ISO_TRY(sources_check(options, named, *dataset));
+    ISO_TRY(iso_mask_tokens_add(options, named, &(iso_sources){.test = *dataset}));
     ISO_TRY(batch(options, *dataset));
     ISO_TRY(iso_dataset_prefetch(*dataset, 2));
 done:
@@ -380,7 +389,7 @@ iso_status iso_validation_open(iso_context *ctx, const iso_train_options *option
 {
     iso_sources sources = {0};
     iso_status status;
-    ISO_TRY(iso_agree(ctx, check_dataset_names(options, named)));
+    ISO_TRY(iso_agree(ctx, check_names_and_masks(options, named)));
     if (options->validation_data) {
         ISO_TRY(open_other(ctx, options, "--validation-data", options->validation_data, named,
                            &sources.validation));
@@ -389,6 +398,7 @@ iso_status iso_validation_open(iso_context *ctx, const iso_train_options *option
         ISO_TRY(split(options, &sources));
     }
     ISO_TRY(sources_check(options, named, sources.validation));
+    ISO_TRY(iso_mask_tokens_add(options, named, &sources));
     ISO_TRY(batch(options, sources.validation));
     ISO_TRY(iso_dataset_prefetch(sources.validation, 2));
     *dataset = sources.validation;

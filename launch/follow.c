@@ -24,6 +24,7 @@ static const struct {
      "ignored; default: any end counts"},
     {"data", NULL, NULL},
     {"tokenizer", NULL, NULL},
+    {"mask-tokens", NULL, NULL},
     {"x", NULL, NULL},
     {"y", NULL, NULL},
     {"sample-weight", NULL, NULL},
@@ -40,7 +41,7 @@ static const struct {
     {"layout", NULL, NULL},
     {"layout-file", NULL, NULL},
     {"strict-layouts", NULL, NULL},
-    {"seed", NULL, "for random data; default " ISO_TEXT_OF(ISO_DEFAULT_SEED)},
+    {"seed", NULL, "for what is random in the data; default " ISO_TEXT_OF(ISO_DEFAULT_SEED)},
     {"history", NULL,
      "JSON lines: checkpoint, step, epoch, every value in full precision. An evaluator that starts again "
      "does not repeat them. h.json becomes h-evaluator.json; default: evaluator.json in the folder of the "

@@ -25,6 +25,7 @@ static const struct {
     {"classes", false, NULL},
     {"data", false, NULL},
     {"tokenizer", false, NULL},
+    {"mask-tokens", true, NULL},
     {"x", false, NULL},
     {"y", true, NULL},
     {"sample-weight", true, NULL},
@@ -47,7 +48,7 @@ static const struct {
     {"strict-layouts", false, NULL},
     {"zero", false,
      "1 and 2 change nothing; 3 shards the weights over the batch axis and gathers them for each use"},
-    {"seed", false, "seed of random data; default " ISO_TEXT_OF(ISO_DEFAULT_SEED)},
+    {"seed", false, "seed of what is random in the data; default " ISO_TEXT_OF(ISO_DEFAULT_SEED)},
     {"verbose", false, "0: only the result; 1 (the default): also the mesh and progress; 2: no bar"},
     {"threads", false, NULL},
 };

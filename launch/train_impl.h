@@ -99,6 +99,13 @@ typedef struct iso_sources {
     iso_dataset *training, *validation, *test;
     const char *tokenizer; /* by which the training data was made of text; NULL: it was not */
 } iso_sources;
+/* What makes the tokens of a text: a name for iso_tokenizer_open; NULL: its bytes are tokens. */
+const char *iso_tokenizer_name(const iso_train_options *options, const iso_named_model *named);
+/* ISO_INVALID if --mask-tokens is given, and the model or other options do not suit it. Local. */
+iso_status iso_mask_tokens_check(const iso_train_options *options, const iso_named_model *named);
+/* With --mask-tokens: the stage of it for each data set; it changes with the epoch for the training data alone. */
+iso_status iso_mask_tokens_add(const iso_train_options *options, const iso_named_model *named,
+                               const iso_sources *sources);
 /* Whether the data set has sample weights; NULL: no data. */
 bool iso_data_weighted(const iso_dataset *data);
 /* Whether these weights are of the positions of each row. */

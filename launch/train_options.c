@@ -74,6 +74,11 @@ static const iso_argument table[] = {
     TEXT(tokenizer, "tokenizer", "FILE or DIR or none",
          "what makes the tokens of a text: a tokenizer.json of Hugging Face, or a folder with one; default: "
          "that of the model's folder, if there is one; none: each byte is a token"),
+    REAL(
+        mask_tokens, "mask-tokens", "R", 0.000001, 0.999999,
+        "for a model that predicts masked tokens: this part of the tokens counts, others in each epoch (0.15 "
+        "is usual); 80% of these become the mask token, 10% random tokens. Only the inputs of the data are "
+        "used; --tokenizer, or that of the model's folder, says which tokens are special"),
     TEXT(x, "x", "NAME,...", "inputs in an HDF5 file, in the model's order; default x"),
     TEXT(y, "y", "NAME,...", "targets in an HDF5 file, in the order of the model's outputs; default y"),
     TEXT(sample_weight, "sample-weight", "NAME,... or none",

@@ -27,6 +27,7 @@ typedef struct iso_lora_settings {
 typedef struct iso_train_options {
     const char *model, *data, *x, *y, *sample_weight;
     const char *tokenizer; /* "none": bytes of a text are its tokens */
+    double mask_tokens;    /* 0: not given */
     const char *validation_data, *test_data;
     double validation_split;
     int64_t validation_rows;

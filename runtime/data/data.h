@@ -226,6 +226,36 @@ ISO_API iso_status iso_dataset_map_with(iso_dataset *dataset, const iso_dataset_
 #define iso_dataset_map(dataset, ...)                                                                        \
     iso_dataset_map_with(dataset, ISO_OPTIONS_AFTER(iso_dataset_map_options, function, __VA_ARGS__))
 
+typedef struct iso_dataset_mask_tokens_options {
+    int32_t mask;       /* positional: the mask token */
+    int64_t vocabulary; /* all tokens are below it; needed */
+    const int32_t
+        *special; /* tokens that never count, as those of padding and [CLS]; copied. `mask` is always one */
+    int special_count;
+    double rate; /* 0.15: the part of the other tokens that counts */
+    double hidden,
+        random;    /* 0.8, 0.1: the parts of those that become the mask token, and a random token; the rest
+                              stays */
+    uint64_t seed; /* 0: the context's */
+    bool once;     /* as in epoch 0 in every epoch, for validation */
+} iso_dataset_mask_tokens_options;
+
+/* Rows of tokens, integers [t] -> x, int32 [t], with tokens replaced, and targets, int32 [t]: the former token where
+ * one counts, elsewhere -100. They are for a model of masked tokens, whose loss ignores the class -100. Each token
+ * counts or not by a random number of its own, as with DataCollatorForLanguageModeling of transformers; random tokens
+ * are uniform in the vocabulary. The numbers depend on the seed, the epoch, the number of the row among those that
+ * arrive at this stage, and the position in it.
+ * ISO_INVALID: rows with targets or several inputs, or that are not integers [t]; after batch; a rate not above 0 or
+ * above 1; parts that are negative or whose sum is above 1; `mask` or a special token that is not in the vocabulary;
+ * and from the call that reads the batch, a token of a row that is not (its row and position). Local. */
+ISO_API iso_status iso_dataset_mask_tokens_with(iso_dataset *dataset,
+                                                const iso_dataset_mask_tokens_options *options, size_t size);
+/* iso_dataset_mask_tokens(dataset, 103, .vocabulary = 30522, .special = (int32_t[]){0, 101, 102},
+ * .special_count = 3) */
+#define iso_dataset_mask_tokens(dataset, ...)                                                                \
+    iso_dataset_mask_tokens_with(dataset,                                                                    \
+                                 ISO_OPTIONS_AFTER(iso_dataset_mask_tokens_options, mask, __VA_ARGS__))
+
 typedef struct iso_dataset_shuffle_options {
     int64_t buffer; /* positional */
     uint64_t seed;  /* 0: the context's */

@@ -219,6 +219,8 @@ static void describe_node(const iso_node *node, iso_text *text)
         return;
     describe_node(node->up, text);
     describe_order(&node->in, text);
+    if (node->identity)
+        iso_text_add(text, ", settings %016" PRIx64, node->identity);
 }
 
 iso_status iso_dataset_agree_order(const iso_dataset *ds, const char *what)

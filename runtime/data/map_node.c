@@ -16,7 +16,7 @@ typedef struct scratch {
 
 typedef struct map {
     iso_map_fn function;
-    void *user;
+    void *user, *owned; /* owned: user, or NULL */
     pthread_mutex_t lock;
     scratch *idle;
 } map;
@@ -144,6 +144,7 @@ static void map_node_destroy(iso_node *node)
         scratch_free(s);
     }
     pthread_mutex_destroy(&m->lock);
+    iso_free(m->owned);
     iso_free(m);
 }
 
@@ -206,4 +207,11 @@ iso_status iso_map_node(iso_node *up, iso_order *in, const iso_dataset_map_optio
         *node = NULL;
     }
     return status;
+}
+
+void iso_map_node_own(iso_node *node, void *user, uint64_t identity)
+{
+    map *m = node->impl;
+    m->owned = user;
+    node->identity = identity;
 }

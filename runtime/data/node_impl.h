@@ -53,7 +53,9 @@ struct iso_node {
     bool cheap;      /* a gather costs no more than a copy */
     bool
         reordered; /* its rows are not numbered as those of the source: a cache file after a shuffle or a split */
-    uint64_t identity; /* of a source: changes when its content may have changed; 0: hash the content */
+    /* Of a source: changes when its content may have changed; 0: hash the content. Of a map: a hash of the settings
+     * of its function; 0: not known. */
+    uint64_t identity;
     void *impl;
 };
 
@@ -98,6 +100,8 @@ void iso_memory_rows_free(iso_memory_rows *memory);
 struct iso_dataset_map_options;
 iso_status iso_map_node(iso_node *up, iso_order *in, const struct iso_dataset_map_options *options,
                         iso_node **node);
+/* Makes the map free `user` (iso_free). identity: what the function depends on, as a hash. */
+void iso_map_node_own(iso_node *node, void *user, uint64_t identity);
 /* A node that keeps the rows of `up` once they have been computed. */
 iso_status iso_cache_node(iso_node *up, iso_order *in, iso_node **node);
 

@@ -210,6 +210,13 @@ START_TEST(test_names)
     ck_assert_uint_eq(size, 13);
     ck_assert_ptr_null(iso_tokenizer_token(t, end + 1, &size));
     ck_assert_ptr_null(iso_tokenizer_token(t, -1, &size));
+    ck_assert_int_eq(iso_tokenizer_mask(t), -1);
+    iso_tokenizer_close(t);
+
+    t = open_tokenizer("bert");
+    ck_assert_int_eq(iso_tokenizer_mask(t), iso_tokenizer_id(t, "[MASK]"));
+    for (int32_t id = -1; id < 9; id++) /* [PAD], [UNK], [CLS], [SEP], [MASK] */
+        ck_assert(iso_tokenizer_is_special(t, id) == (id >= 0 && id < 5));
     iso_tokenizer_close(t);
 }
 END_TEST

@@ -119,7 +119,7 @@ def prepare(folder):
             file["y"] = generator.integers(0, 3, 96).astype(np.int32)
     shutil.copytree(f"{ROOT}/tests/encoders/bert-base", f"{folder}/bert-base-uncased")
     with open(f"{folder}/bert-base-uncased/tokenizer.json", "w") as file:  # for the 31 tokens of the model
-        letters = {letter: i for i, letter in enumerate("?abcdefghijklmnopqrstuvwxyz")}
+        letters = {letter: i for i, letter in enumerate([*"?abcdefghijklmnopqrstuvwxyz", "[MASK]"])}
         json.dump({"model": {"type": "BPE", "unk_token": "?", "vocab": letters, "merges": []}}, file)
     with open(f"{folder}/reviews.tsv", "w") as file:
         file.write("text\tlabel\n" + "good\t1\nbad\t0\n" * 48)

@@ -59,7 +59,7 @@ static iso_status make(const char *file, const json_t *root, iso_tokenizer **tok
     if (!t)
         return iso_no_memory("the tokenizer '%s'", file);
     pthread_mutex_init(&t->lock, NULL);
-    t->end = t->pad = -1;
+    t->end = t->pad = t->mask = -1;
     t->file = iso_strdup(file);
     iso_status status = t->file ? read_parts(root, t) : iso_no_memory("the tokenizer '%s'", file);
     if (status == ISO_OK)
@@ -106,6 +106,7 @@ static void read_tokens(iso_tokenizer *t, const char *name)
     read_beside(t->file, name, &root);
     read_token(t, root, "eos_token", &t->end);
     read_token(t, root, "pad_token", &t->pad);
+    read_token(t, root, "mask_token", &t->mask);
     json_decref(root);
 }
 
@@ -399,12 +400,27 @@ int32_t iso_tokenizer_end(const iso_tokenizer *tokenizer)
     return ISO_ANY_NULL(tokenizer) ? -1 : tokenizer->end;
 }
 
+int32_t iso_tokenizer_mask(const iso_tokenizer *tokenizer)
+{
+    if (ISO_ANY_NULL(tokenizer))
+        return -1;
+    if (tokenizer->mask >= 0)
+        return tokenizer->mask;
+    const int32_t of_bert = iso_tokenizer_id(tokenizer, "[MASK]");
+    return of_bert >= 0 ? of_bert : iso_tokenizer_id(tokenizer, "<mask>");
+}
+
 static bool is_special(const iso_tokenizer *t, int32_t id)
 {
     for (int i = 0; i < t->added.count; i++)
         if (t->added.token[i].id == id)
             return t->added.token[i].special;
     return false;
+}
+
+bool iso_tokenizer_is_special(const iso_tokenizer *tokenizer, int32_t id)
+{
+    return !ISO_ANY_NULL(tokenizer) && is_special(tokenizer, id);
 }
 
 /* The texts of ids, for decoders. */

@@ -53,6 +53,11 @@ ISO_API int32_t iso_tokenizer_id(const iso_tokenizer *tokenizer, const char *tok
 ISO_API const char *iso_tokenizer_token(const iso_tokenizer *tokenizer, int32_t id, size_t *bytes);
 /* The id of the token that ends a text (eos_token); -1: the files name none. */
 ISO_API int32_t iso_tokenizer_end(const iso_tokenizer *tokenizer);
+/* The id of the token that hides others from a model of masked tokens: mask_token, or else "[MASK]" or "<mask>"; -1:
+ * there is none. */
+ISO_API int32_t iso_tokenizer_mask(const iso_tokenizer *tokenizer);
+/* Whether an id is that of an added token that is special, such as [CLS] and those of padding. */
+ISO_API bool iso_tokenizer_is_special(const iso_tokenizer *tokenizer, int32_t id);
 
 typedef enum iso_token_form {
     ISO_TOKENS_PLAIN, /* tokens alone, as nanoGPT writes them */

@@ -309,7 +309,7 @@ struct iso_tokenizer {
     iso_token_model model;
     iso_template single, pair;
     int64_t vocabulary;
-    int32_t end, pad; /* the tokens that end a text and fill a row; -1: not known */
+    int32_t end, pad, mask; /* the tokens that end a text, fill a row and hide others; -1: not known */
     pthread_mutex_t lock;
     iso_token_scratch *idle; /* that no thread uses; the only member that changes */
 };
