@@ -273,10 +273,10 @@ START_TEST(wrong_calibrations_are_refused)
          "'machine.processor' should be a string without control characters, and is \"\\u001B[2J\""},
         {HEAD ", \"ops\": [{\"key\": \"k\", \"op\": \"o\", \"busy\": 1, \"flops\": 2e30, \"bytes\": 0, "
               "\"seconds\": 1}]}",
-         "cal.json: 'ops[0].flops' should be a number from 0 to 1e+30, and is 2e30"},
+         "cal.json: 'ops[0].flops' should be a number from 0 to 1e+30, and is 2e+30"},
         {HEAD ", \"ops\": [{\"key\": \"k\", \"op\": \"o\", \"busy\": 1, \"flops\": 1, \"bytes\": 0, "
               "\"seconds\": 1e308}]}",
-         "cal.json: 'ops[0].seconds' should be a number from 1e-12 to 1e+09, and is 1e308"},
+         "cal.json: 'ops[0].seconds' should be a number from 1e-12 to 1e+09, and is 1e+308"},
         {HEAD ", \"ops\": [{\"key\": \"k\", \"op\": \"o\", \"busy\": 1, \"flops\": 1, \"bytes\": 0, "
               "\"seconds\": 0}]}",
          "cal.json: 'ops[0].seconds' should be a number from 1e-12 to 1e+09, and is 0"},
@@ -324,7 +324,7 @@ START_TEST(wrong_networks_are_refused)
         {"{\"name\": \"n\", \"latency\": 1, \"gbit_per_second\": 1}",
          "net.json: a network has no 'latency'; did you mean 'latency_us'?"},
         {"{\"name\": \"n\", \"latency_us\": 1e308, \"gbit_per_second\": 1}",
-         "net.json: 'latency_us' should be a number from 0 to 1e+09, and is 1e308"},
+         "net.json: 'latency_us' should be a number from 0 to 1e+09, and is 1e+308"},
         {"{\"name\": \"n\\u009b\", \"latency_us\": 1, \"gbit_per_second\": 1}",
          "net.json: 'name' should be a string without control characters, and is \"n??\""},
         {"{\"\\u001b\": \"n\", \"latency_us\": 1, \"gbit_per_second\": 1}",
