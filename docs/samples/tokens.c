@@ -6,11 +6,14 @@
 int main(int argc, char **argv)
 {
     iso_tokenizer *tokenizer = NULL;
-    const char *folder = argc > 1 ? argv[1] : "tests/tokenizers/gpt2", *text = argc > 2 ? argv[2] : "hello";
     int32_t *ids = NULL;
     char *back = NULL;
     size_t count, bytes;
     iso_status status;
+
+    if (argc < 3)
+        ISO_TRY(iso_error(ISO_INVALID, "usage: tokens FOLDER TEXT"));
+    const char *folder = argv[1], *text = argv[2];
     ISO_TRY(iso_tokenizer_open(folder, &tokenizer));
     ISO_TRY(iso_tokenizer_encode(tokenizer, text, strlen(text), false, &ids, &count));
     ISO_TRY(iso_tokenizer_decode(tokenizer, ids, count, true, &back, &bytes));

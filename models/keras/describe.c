@@ -83,8 +83,8 @@ done:
     return status;
 }
 
-/* Layers and blocks keep their names; inputs, ops outside layers and operations of the classes of masks get names that
- * are not used. */
+/* Layers and blocks keep their names; inputs, ops outside layers and operations of the classes of masks get names
+ * that are not used. */
 static iso_status choose_names(writer *w)
 {
     iso_status status = ISO_OK;
