@@ -62,7 +62,7 @@ static iso_status check_file(const char *option, const char *path, char *folder,
     iso_status length = check_length(option, path, replaces);
     if (length != ISO_OK)
         return length;
-    bool there = stat(path, &about) == 0;
+    const bool there = stat(path, &about) == 0;
     if ((there && S_ISDIR(about.st_mode)) || replaces) {
         iso_status status = iso_file_check_name(path);
         if (status != ISO_OK)
@@ -76,6 +76,14 @@ static iso_status check_file(const char *option, const char *path, char *folder,
     return check_folder(option, path, folder, makes);
 }
 
+/* Whether the file is not written in place. */
+static bool is_replaced(const char *path, iso_target_kind kind)
+{
+    struct stat about;
+    const bool special = lstat(path, &about) == 0 && !S_ISREG(about.st_mode);
+    return kind != ISO_TARGET_IN_PLACE && !(kind == ISO_TARGET_REPLACED && special);
+}
+
 iso_status iso_output_path_check(const char *option, const char *path, iso_target_kind kind)
 {
     iso_status status;
@@ -85,7 +93,7 @@ iso_status iso_output_path_check(const char *option, const char *path, iso_targe
     if (kind == ISO_TARGET_FOLDER)
         status = check_folder(option, path, folder, true);
     else
-        status = check_file(option, path, folder, kind != ISO_TARGET_IN_PLACE, kind == ISO_TARGET_BELOW);
+        status = check_file(option, path, folder, is_replaced(path, kind), kind == ISO_TARGET_BELOW);
     iso_free(folder);
     return status;
 }

@@ -51,7 +51,7 @@ static iso_status predict_run(iso_context *ctx, int argc, char *const *argv)
     iso_status status = iso_load_options_parse(&command, argc, argv, &options);
     ISO_TRY(iso_agree(ctx, status == ISO_OK ? check_out(&options) : status));
     ISO_TRY(iso_agree(
-        ctx, iso_is_chief(ctx) ? iso_output_path_check("--out ", options.out, ISO_TARGET_REPLACED) : ISO_OK));
+        ctx, iso_is_chief(ctx) ? iso_output_path_check("--out ", options.out, ISO_TARGET_RENAMED) : ISO_OK));
     ISO_TRY(iso_stop_on_signals(ctx));
     ISO_TRY(iso_loaded_model_make(ctx, &command, &options, &t));
     int verbose = (int)options.train.verbose;

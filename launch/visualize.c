@@ -1,7 +1,6 @@
 /* isogrid visualize: shows which slot, rank and host holds which part of a tensor, as text or SVG. */
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "collectives/control/control.h"
 #include "launch/command.h"
@@ -65,14 +64,10 @@ static iso_status visualize_read_options(int argc, char *const *argv, visualize_
     return status;
 }
 
-/* Whether --svg can be written. A regular file is replaced, and anything else that is there is written to. On the
- * chief alone. */
+/* Whether --svg can be written. On the chief alone. */
 static iso_status visualize_check_svg(const char *path)
 {
-    struct stat about;
-    bool special = path && lstat(path, &about) == 0 && !S_ISREG(about.st_mode);
-    return path ? iso_output_path_check("--svg ", path, special ? ISO_TARGET_IN_PLACE : ISO_TARGET_REPLACED)
-                : ISO_OK;
+    return path ? iso_output_path_check("--svg ", path, ISO_TARGET_REPLACED) : ISO_OK;
 }
 
 /* Draws on the chief alone. */

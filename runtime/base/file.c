@@ -301,12 +301,26 @@ static bool is_protected(const char *path, const struct stat *file)
     return there && user != 0 && (folder.st_mode & S_ISVTX) && folder.st_uid != user && file->st_uid != user;
 }
 
+/* Whether a rename would put a file in the place of a device, a pipe or a link. */
+static bool is_special(const struct stat *about)
+{
+    return !S_ISREG(about->st_mode) && !S_ISDIR(about->st_mode);
+}
+
 iso_status iso_file_check_name(const char *path)
 {
     struct stat about;
     if (stat(path, &about) == 0 && S_ISDIR(about.st_mode))
         return iso_error(ISO_INVALID, "'%s': there is a folder of this name", path);
-    if (lstat(path, &about) == 0 && is_protected(path, &about))
+    if (lstat(path, &about) != 0)
+        return ISO_OK;
+    if (is_special(&about))
+        return iso_error(
+            ISO_INVALID, "'%s': %s", path,
+            S_ISLNK(about.st_mode)
+                ? "it is a symbolic link, which the file would replace; name the file it leads to"
+                : "it exists and is not a regular file");
+    if (is_protected(path, &about))
         return iso_error(ISO_INVALID,
                          "'%s': it cannot be replaced: it belongs to another user, and its folder is sticky",
                          path);
@@ -339,9 +353,11 @@ static bool is_name_refused(int error)
 
 iso_status iso_file_take_name(const char *temporary, const char *path, bool keeps)
 {
-    if (rename(temporary, path) == 0)
+    struct stat about;
+    const bool special = lstat(path, &about) == 0 && is_special(&about);
+    if (!special && rename(temporary, path) == 0)
         return ISO_OK;
-    int error = errno;
+    int error = special ? EEXIST : errno;
     iso_text name = {0};
     bool kept = keeps && is_name_refused(error) && keep_beside(temporary, path, &name);
     iso_status status = iso_error(ISO_IO, "'%s': the file cannot be given this name: %s%s%s%s", path,

@@ -58,11 +58,12 @@ bool iso_folder_is_writable(const char *folder);
 /* ISO_IO: a rename in the folder may be lost if the power fails. */
 iso_status iso_folder_sync(const char *folder);
 
-/* Whether a rename can give a file this name, as far as that is known before: no folder has it, and no file
- * that a sticky folder protects because it belongs to another user. ISO_INVALID names the path and the reason. */
+/* Whether a rename can give a file this name, as far as that is known before: no folder has it, no device, pipe or
+ * symbolic link, which the file would replace, and no file that a sticky folder protects because it belongs to
+ * another user. ISO_INVALID names the path and the reason. */
 iso_status iso_file_check_name(const char *path);
-/* Gives a complete file its name, in the same file system; an older file of this name is replaced. If the
- * name is refused (a folder has it, no permission) and `keeps`, the file gets a free name beside it
+/* Gives a complete file its name, in the same file system; an older file of this name is replaced. If the name is
+ * refused (a folder, device, pipe or link has it, no permission) and `keeps`, the file gets a free name beside it
  * ("net-2.keras", "a-2.weights.h5"), which the message states. ISO_IO. */
 iso_status iso_file_take_name(const char *temporary, const char *path, bool keeps);
 

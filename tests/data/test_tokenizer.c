@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <zlib.h>
 
 #include "collectives/control/control.h"
@@ -348,6 +349,139 @@ START_TEST(test_no_cut)
 }
 END_TEST
 
+#define ONE_WORD "\"model\":{\"type\":\"WordLevel\",\"vocab\":{\"a\":0},\"unk_token\":\"a\"}"
+#define TEN "one two th"
+#define LONG TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN
+/* Texts whose tokens at a place depend on what is far from it. */
+static const struct far_reaching {
+    const char *json, *begin, *unit;
+    int least, most; /* blocks */
+} far_reaching[] = {
+    {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"-\":0,\"--\":1,\"----\":2,\"--------\":3},\"merges\":[\"- "
+     "-\",\"-- --\","
+     "\"---- ----\"]}}",
+     "", "-", 1, 1},
+    {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"0\":0,\",\":1,\"\\n\":2,\"0,\":3,\"0,\\n\":4,\"\\n0\":5,\"0,"
+     "\\n0,\\n\":6},"
+     "\"merges\":[\"0 ,\",\"0, \\n\",\"0,\\n 0,\\n\"]}}",
+     "0", "0,\n", 2, 99},
+    {"{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"'[^']*'|[a-z]+|[^a-z]\"},\"behavior\":"
+     "\"Isolated\","
+     "\"invert\":false}," ONE_WORD "}",
+     "'", LONG "'", 1, 1},
+    {"{\"pre_tokenizer\":{\"type\":\"Whitespace\"},\"added_tokens\":[{\"id\":1,\"content\":\"" LONG
+     "\"}]," ONE_WORD "}",
+     "x", LONG "some other words", 2, 99},
+    {"{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"String\":\" \"},\"behavior\":\"Isolated\","
+     "\"invert\":false},\"added_tokens\":[{\"id\":1,\"content\":\"s\",\"rstrip\":true}]," ONE_WORD "}",
+     "x", "words word of ", 2, 99},
+};
+
+START_TEST(test_cuts)
+{
+    enum { MOST = 4001 };
+    int32_t *ids;
+    size_t count;
+    int blocks;
+    char *path = iso_strdup(in_folder(folder, "far.txt")), *text = iso_new(MOST + 1);
+    for (size_t i = 0; i < sizeof far_reaching / sizeof *far_reaching; i++) {
+        const struct far_reaching *f = &far_reaching[i];
+        iso_tokenizer *t = NULL;
+        size_t size = (size_t)snprintf(text, MOST + 1, "%s", f->begin);
+        while (size < MOST)
+            size += (size_t)snprintf(text + size, MOST + 1 - size, "%s", f->unit);
+        write_file(path, text, MOST);
+        OK(iso_tokenizer_parse("far", f->json, strlen(f->json), &t));
+        OK(iso_tokenizer_encode(t, text, MOST, false, &ids, &count));
+        iso_ids cut = in_blocks(t, path, 501, &blocks);
+        ck_assert_msg(blocks >= f->least && blocks <= f->most, "case %zu: %d blocks", i, blocks);
+        ck_assert_msg(cut.count == count && memcmp(cut.id, ids, count * sizeof *ids) == 0,
+                      "case %zu: other tokens in blocks", i);
+        iso_ids_free(&cut);
+        iso_free(ids);
+        iso_tokenizer_close(t);
+    }
+    iso_free(text);
+    iso_free(path);
+}
+END_TEST
+
+/* ---- expressions ---- */
+
+/* Where tokenizers 0.23.3, whose expressions are Oniguruma's, splits a text into isolated matches. */
+static const struct expression {
+    const char *expression, *text;
+    size_t end[4]; /* of the words; 0: no more */
+} expressions[] = {
+    {"^ab", "ab\nab", {2, 3, 5}},
+    {"a$", "a\na", {1, 2, 3}},
+    {"\\\\b", "\xe0\xa4\xa6\xe0\xa4\xbf a_b", {6, 7, 10}},
+    {"\\\\w+", "\xe0\xa4\xa6\xe0\xa4\xbf\xc2\xb2+a", {8, 9, 10}},
+    {"[\\\\p{N}]{,3}", "1234567", {3, 6, 7}},
+    {"(?m:a.b)", "a\nba", {3, 4}},
+    {"\\\\p{Han}+", "\xe6\xbc\xa2\xe3\x80\x82\xe5\xad\x97", {3, 6, 9}},
+    {"\\\\v+", "a\n\013", {2, 3}},
+};
+
+START_TEST(test_expressions)
+{
+    for (size_t i = 0; i < sizeof expressions / sizeof *expressions; i++) {
+        const struct expression *e = &expressions[i];
+        char json[512];
+        iso_tokenizer *t = NULL;
+        int32_t *ids;
+        size_t count, words = 0;
+        snprintf(
+            json, sizeof json,
+            "{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"%s\"},\"behavior\":\"Isolated\","
+            "\"invert\":false}," ONE_WORD "}",
+            e->expression);
+        OK(iso_tokenizer_parse("expression", json, strlen(json), &t));
+        iso_token_scratch *scratch = iso_tokenizer_scratch_get(t);
+        iso_bytes text = {0};
+        iso_bytes_add(&text, e->text, strlen(e->text));
+        OK(iso_splitters_run(&t->splitters, scratch, (iso_part_ends){true, true, true}, &text));
+        for (; words < 4 && e->end[words]; words++)
+            ck_assert_msg(words < scratch->spans[0].count &&
+                              scratch->spans[0].span[words].end == e->end[words],
+                          "'%s': word %zu", e->expression, words);
+        ck_assert_uint_eq(scratch->spans[0].count, words);
+        OK(iso_tokenizer_encode(t, e->text, strlen(e->text), false, &ids, &count));
+        ck_assert_uint_eq(count, words);
+        iso_free(ids);
+        iso_bytes_free(&text);
+        iso_tokenizer_scratch_put(t, scratch);
+        iso_tokenizer_close(t);
+    }
+}
+END_TEST
+
+/* What is first for Metaspace is so in the text as it was given; a letter in a square is a part of a word. */
+START_TEST(test_first)
+{
+    static const char first[] =
+        "{\"normalizer\":{\"type\":\"Strip\",\"strip_left\":true,\"strip_right\":true},"
+        "\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":"
+        "\"first\",\"split\":true},\"model\":{\"type\":\"BPE\",\"vocab\":{\"_\":0,\"a\":1},"
+        "\"merges\":[]}}",
+                      square[] = "{\"pre_tokenizer\":{\"type\":\"Whitespace\"}," ONE_WORD "}";
+    static const struct {
+        const char *json, *text;
+        size_t count;
+    } cases[] = {{first, "a", 2}, {first, " a", 1}, {square, "a\xf0\x9f\x85\xb0", 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        iso_tokenizer *t = NULL;
+        int32_t *ids;
+        size_t count;
+        OK(iso_tokenizer_parse("first", cases[i].json, strlen(cases[i].json), &t));
+        OK(iso_tokenizer_encode(t, cases[i].text, strlen(cases[i].text), false, &ids, &count));
+        ck_assert_msg(count == cases[i].count, "case %zu: %zu tokens", i, count);
+        iso_free(ids);
+        iso_tokenizer_close(t);
+    }
+}
+END_TEST
+
 /* ---- files of tokens ---- */
 
 /* Whether a file of 16-bit tokens has those of the texts, with the separator between them. */
@@ -512,6 +646,11 @@ START_TEST(test_records)
         {"a.txt", "", "ends in .csv, .tsv or .jsonl"},
         {"b.tsv", "text\ta\n", "has no column 'label' in its first line"},
         {"b.tsv", "text\tlabel\na\t0\nb\n", "line 3: it has fewer fields"},
+        {"c.csv", "\xef\xbb\xbftext,label\n\"say \"\"a\"\", b\",1\nc,0\n", NULL},
+        {"b.csv", "label,text\n1,Hello, world\n",
+         "line 2: it has more fields than the first line; a field with a comma"},
+        {"b.csv", "text,label\n\"a\"b\"c\",1\n", "line 2: text follows a field in quotes"},
+        {"b.csv", "text,label,text\na,1,b\n", "has two columns 'text'"},
         {"b.tsv", "text\tlabel\na\t-1\n", "line 2: the label '-1' (label) is no whole number"},
         {"b.tsv", "text\tlabel\n\xff\t1\n", "line 2: 'text' is not UTF-8: its byte 0 is 0xff"},
         {"b.tsv", "text\tlabel\n", "no records"},
@@ -547,6 +686,7 @@ START_TEST(test_bad_texts)
     static const char *const kept = "keep";
     iso_tokenizer *t = open_tokenizer("gpt2"), *words = open_tokenizer("llama-2");
     char *path = iso_strdup(in_folder(folder, "bad.txt")), *out = iso_strdup(in_folder(folder, "bad.bin"));
+    char *pipe = iso_strdup(in_folder(folder, "pipe.bin"));
     const char *files[] = {path}, *missing[] = {"no-such.txt"};
     int32_t *ids;
     size_t count;
@@ -559,6 +699,8 @@ START_TEST(test_bad_texts)
             "no token with id 5000");
     write_file(path, "good\n\xc0 bad", 10);
     write_file(out, kept, 4);
+    ck_assert(iso_rank(ctx) != 0 || mkfifo(pipe, 0600) == 0);
+    OK(iso_agree(ctx, ISO_OK));
     const char *names = names_in(folder);
     char *before = iso_strdup(names);
     refused(iso_tokenize_files(ctx, t, out, .files = files, .count = 1), ISO_INVALID,
@@ -567,6 +709,7 @@ START_TEST(test_bad_texts)
     refused(iso_tokenize_files(ctx, t, out, .files = files, .count = 1, .separator = "<none>"), ISO_INVALID,
             "separator '<none>'");
     refused(iso_tokenize_files(ctx, t, out, .count = 1), ISO_INVALID, "the text is missing");
+    refused(iso_tokenize_files(ctx, t, pipe, .files = files, .count = 1), ISO_INVALID, "not a regular file");
     write_file(path, "", 0);
     refused(iso_tokenize_files(ctx, t, out, .files = files, .count = 1), ISO_INVALID, "no tokens");
     ck_assert_str_eq(names_in(folder), before); /* nothing is left, and the old file is there */
@@ -574,6 +717,7 @@ START_TEST(test_bad_texts)
     ck_assert_mem_eq(back, kept, 4);
     iso_free(back);
     iso_free(before);
+    iso_free(pipe);
     iso_free(path);
     iso_free(out);
     iso_tokenizer_close(t);
@@ -606,6 +750,18 @@ static const struct bad {
     {"{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"String\":\"a\"},\"behavior\":\"Kept\",\"invert\":"
      "false}," WORDS "}",
      "behavior: \"Kept\""},
+    {"{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"\\\\pL\"},\"behavior\":\"Isolated\"}"
+     "," WORDS "}",
+     "'\\pL': a property without"},
+    {"{\"normalizer\":{\"type\":\"Strip\",\"strip_left\":\"true\"}," WORDS "}", "strip_left: \"true\""},
+    {"{\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Strip\",\"strip_left\":1}]}," WORDS
+     "}",
+     "strip_left: 1"},
+    {"{\"added_tokens\":[{\"id\":1,\"content\":\"x\",\"rstrip\":0}]," WORDS "}", "rstrip: 0"},
+    {"{\"added_tokens\":[{\"id\":1,\"content\":\"" LONG LONG "\"}]," WORDS "}",
+     "the added token 'one two thone two thone two thone two th': it has 400 bytes"},
+    {"{\"post_processor\":{\"type\":\"BertProcessing\",\"cls\":[\"a\",0],\"sep\":[\"b\",99999]}," WORDS "}",
+     "the post-processor adds the id 99999; ids end at 0"},
     {"{\"decoder\":{\"type\":\"CTC\"}," WORDS "}", "decoder: of type 'CTC'"},
     {"{\"post_processor\":{\"type\":\"Other\"}," WORDS "}", "post_processor: of type 'Other'"},
     {"{\"added_tokens\":[{\"id\":1}]," WORDS "}", "content: null is not supported"},
@@ -636,11 +792,11 @@ int main(int argc, char **argv)
 {
     iso_status status = iso_init(&argc, &argv, &ctx);
     if (status == ISO_OK)
-        status =
-            RUN_TESTS_WITH("tokenizer", 120, make_folder, remove_folder, test_library, test_other_texts,
-                           test_pairs, test_names, test_threads, test_blocks, test_no_cut, test_files,
-                           test_many_blocks, test_rows, test_records, test_bad_texts, test_bad_tokenizers)
-                ? ISO_FAILED
-                : ISO_OK;
+        status = RUN_TESTS_WITH("tokenizer", 120, make_folder, remove_folder, test_library, test_other_texts,
+                                test_pairs, test_names, test_threads, test_blocks, test_no_cut, test_cuts,
+                                test_expressions, test_first, test_files, test_many_blocks, test_rows,
+                                test_records, test_bad_texts, test_bad_tokenizers)
+                     ? ISO_FAILED
+                     : ISO_OK;
     return iso_finish(ctx, status);
 }

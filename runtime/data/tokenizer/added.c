@@ -15,8 +15,7 @@ static iso_status matcher_add(iso_added_matcher *m, const char *text, size_t siz
     if (size == 0)
         return ISO_OK;
     if (size > MOST_LENGTH)
-        return iso_error(ISO_INVALID, "an added token of %zu bytes; at most %d are supported", size,
-                         MOST_LENGTH);
+        return iso_error(ISO_INVALID, "it has %zu bytes; at most %d are supported", size, MOST_LENGTH);
     if (!m->lengths)
         m->lengths = iso_new(256 * sizeof *m->lengths);
     if (!m->lengths)
@@ -56,8 +55,9 @@ static bool touches_word(const char *text, size_t size, size_t begin, size_t end
            (end < size && iso_is_word(iso_utf8_get(text + end)));
 }
 
+/* white: the end of the white space that was last passed over, which later tokens need not pass again. */
 static void take_white_space(const iso_added_token *token, const char *text, size_t size, size_t least,
-                             size_t *begin, size_t *end)
+                             size_t *begin, size_t *end, size_t *white)
 {
     while (token->left && *begin > least) {
         const size_t before = character_before(text, *begin);
@@ -65,8 +65,13 @@ static void take_white_space(const iso_added_token *token, const char *text, siz
             break;
         *begin = before;
     }
-    while (token->right && *end < size && iso_is_white(iso_utf8_get(text + *end)))
+    if (!token->right)
+        return;
+    if (*end < *white)
+        *end = *white;
+    while (*end < size && iso_is_white(iso_utf8_get(text + *end)))
         *end += iso_utf8_size(text[*end]);
+    *white = *end;
 }
 
 static iso_status add_part(iso_added_parts *parts, size_t begin, size_t end, int token)
@@ -78,7 +83,7 @@ static iso_status add_part(iso_added_parts *parts, size_t begin, size_t end, int
 iso_status iso_added_find(const iso_added *added, const iso_added_matcher *m, const char *text, size_t size,
                           iso_added_parts *parts)
 {
-    size_t done_to = 0, length;
+    size_t done_to = 0, white = 0, length;
     iso_status status = ISO_OK;
     parts->count = 0;
     for (size_t at = 0; m->lengths && at < size;) {
@@ -92,7 +97,7 @@ iso_status iso_added_find(const iso_added *added, const iso_added_matcher *m, co
         at = end;
         if (token->word && touches_word(text, size, begin, end))
             continue;
-        take_white_space(token, text, size, done_to, &begin, &end);
+        take_white_space(token, text, size, done_to, &begin, &end, &white);
         if (done_to < begin)
             ISO_TRY(add_part(parts, done_to, begin, -1));
         ISO_TRY(add_part(parts, begin, end, found));
@@ -147,7 +152,8 @@ static iso_status read_one(const char *file, const json_t *value, const iso_toke
     ISO_TRY(token.normalized ? add_normalized(normalizers, scratch, text, size, added->count - 1, added)
                              : matcher_add(&added->raw, text, size, added->count - 1));
 done:
-    return status;
+    return status == ISO_INVALID ? iso_error_prefix(status, "'%s': the added token '%.40s': ", file, text)
+                                 : status;
 }
 
 iso_status iso_added_read(const char *file, const json_t *value, const iso_token_steps *normalizers,
@@ -162,6 +168,10 @@ iso_status iso_added_read(const char *file, const json_t *value, const iso_token
         status = iso_vocabulary_index(&added->names);
     if (status == ISO_OK)
         status = iso_vocabulary_index(&added->decoded);
+    if (status == ISO_OK)
+        status = iso_vocabulary_index(&added->raw.texts);
+    if (status == ISO_OK)
+        status = iso_vocabulary_index(&added->normalized.texts);
     return status;
 }
 

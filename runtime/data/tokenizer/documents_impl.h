@@ -15,4 +15,7 @@ typedef struct iso_documents {
 iso_status iso_documents_append(const iso_documents *how, const iso_text_block *block, iso_ids *ids,
                                 int64_t *count);
 
+/* ISO_INTERRUPTED: a request to stop came. Collective. */
+iso_status iso_tokenize_stop_if_asked(iso_context *ctx);
+
 #endif

@@ -213,9 +213,9 @@ static iso_status strip(const iso_token_step *step, iso_token_scratch *scratch, 
                         const iso_bytes *in, iso_bytes *out)
 {
     size_t begin = 0, end = in->size, last = 0;
-    (void)scratch;
     while (step->on[STRIP_LEFT] && part.begins && begin < end && iso_is_white(iso_utf8_get(in->data + begin)))
         begin += iso_utf8_size(in->data[begin]);
+    scratch->stripped |= begin > 0;
     for (size_t at = begin; at < in->size; at += iso_utf8_size(in->data[at]))
         if (!iso_is_white(iso_utf8_get(in->data + at)))
             last = at + iso_utf8_size(in->data[at]);

@@ -8,9 +8,9 @@
 enum { LEAST_STACK = 32 << 10, MOST_STACK = 8 << 20 };
 
 struct iso_token_pattern {
-    char *text; /* searched as it is, of `size` bytes; NULL: code */
+    char *text; /* of `size` bytes, searched as it is; or the expression */
     size_t size;
-    pcre2_code *code;
+    pcre2_code *code; /* NULL: it is no expression */
 };
 
 struct iso_matching {
@@ -54,8 +54,52 @@ static iso_status refuse(const char *file, const char *key, const char *expressi
 
 /* White space is White_Space of Unicode; PCRE2's \s also has U+180E. */
 #define WHITE "\\x09-\\x0d\\x{85}\\p{Z}"
-/* Oniguruma's \w; PCRE2's lacks marks and connectors. */
-#define WORD "\\p{L}\\p{M}\\p{Nd}\\p{Pc}"
+/* Oniguruma's \w; PCRE2's lacks marks, connectors and letters in circles and squares. */
+#define WORD                                                                                                 \
+    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}\\x{24b6}-\\x{24e9}"               \
+    "\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{1f189}"
+#define EDGE "(?:(?<=[" WORD "])(?![" WORD "])|(?<![" WORD "])(?=[" WORD "]))"
+#define NO_EDGE "(?:(?<=[" WORD "])(?=[" WORD "])|(?<![" WORD "])(?![" WORD "]))"
+
+/* What an escape becomes out of brackets and in them. NULL: it is not supported there. */
+static const struct escape {
+    char letter;
+    const char *outside, *inside;
+} escapes[] = {
+    {'s', "[" WHITE "]", WHITE}, {'S', "[^" WHITE "]", NULL}, {'w', "[" WORD "]", WORD},
+    {'W', "[^" WORD "]", NULL},  {'b', EDGE, "\\x08"},        {'B', NO_EDGE, NULL},
+    {'v', "\\x0b", "\\x0b"}, /* PCRE2's is vertical white space */
+};
+
+static bool is_category(const char *name, size_t size)
+{
+    static const char *const of[] = {"C",   "cfnos", "L",       "lmotu", "M",    "cen", "N",
+                                     "dlo", "P",     "cdefios", "S",     "ckmo", "Z",   "lps"};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i += 2)
+        if (*name == *of[i])
+            return size == 1 || (size == 2 && strchr(of[i + 1], name[1]));
+    return false;
+}
+
+/* \p{...}: a category, or a script, which PCRE2 would take with the characters that it shares with others. */
+static const char *translate_property(const char **at, iso_text *out)
+{
+    const char *begin = *at + 3, *end = (*at)[2] == '{' ? strchr(begin, '}') : NULL;
+    bool negated = (*at)[1] == 'P';
+    if (!end)
+        return "a property without '{' and '}' is not supported";
+    if (*begin == '^') {
+        negated = !negated;
+        begin++;
+    }
+    const size_t size = (size_t)(end - begin);
+    if (size == 0 || strspn(begin, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_") < size)
+        return "a property that is no category and no script is not supported";
+    iso_text_add(out, "\\%c{%s%.*s}", negated ? 'P' : 'p', is_category(begin, size) ? "" : "sc:", (int)size,
+                 begin);
+    *at = end + 1;
+    return NULL;
+}
 
 /* Translates an escape at a backslash, in or out of brackets. NULL, or what is wrong. */
 static const char *translate_escape(const char **at, bool inside, iso_text *out)
@@ -63,32 +107,83 @@ static const char *translate_escape(const char **at, bool inside, iso_text *out)
     const char letter = (*at)[1];
     if (letter == 0)
         return "a '\\' at its end";
-    if (letter == 's')
-        iso_text_add(out, inside ? WHITE : "[" WHITE "]");
-    else if (letter == 'S' && !inside)
-        iso_text_add(out, "[^" WHITE "]");
-    else if (letter == 'w')
-        iso_text_add(out, inside ? WORD : "[" WORD "]");
-    else if (letter == 'W' && !inside)
-        iso_text_add(out, "[^" WORD "]");
-    else if (strchr("hHSWKRXGg", letter))
+    if (letter == 'p' || letter == 'P')
+        return translate_property(at, out);
+    for (size_t i = 0; i < sizeof escapes / sizeof *escapes; i++)
+        if (escapes[i].letter == letter) {
+            const char *to = inside ? escapes[i].inside : escapes[i].outside;
+            if (!to)
+                return "an escape that is not supported in brackets";
+            iso_text_add(out, "%s", to);
+            *at += 2;
+            return NULL;
+        }
+    const bool word = (letter >= '0' && letter <= '9') || (letter >= 'a' && letter <= 'z') ||
+                      (letter >= 'A' && letter <= 'Z');
+    if (word && !strchr(inside ? "dDtnrfaex" : "dDtnrfaexAzZ", letter))
         return "an escape that is not supported";
-    else
-        iso_text_add(out, "\\%c", letter);
-    *at += 2;
+    const char *end = letter == 'x' && (*at)[2] == '{' ? strchr(*at, '}') : NULL;
+    const size_t size = end ? (size_t)(end - *at) + 1 : 2;
+    iso_text_add(out, "%.*s", (int)size, *at);
+    *at += size;
     return NULL;
 }
 
-/* Oniguruma repeats an interval, a{1,3}+, where PCRE2 makes it possessive. */
-static bool is_repeated_interval(const char *expression, const char *at)
+/* "(?..." and "(*...": only what means the same in both; Oniguruma's option m is PCRE2's s. */
+static const char *translate_group(const char **at, bool first, iso_text *out)
 {
-    const char *begin = at;
-    if (at == expression || *at != '+' || at[-1] != '}')
-        return false;
-    do
-        begin--;
-    while (begin > expression && *begin != '{');
-    return strspn(begin + 1, "0123456789,") == (size_t)(at - begin) - 2;
+    static const char *const same[] = {"(?:", "(?=", "(?!", "(?>", "(?<=", "(?<!"};
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+        const size_t size = strlen(same[i]);
+        if (strncmp(*at, same[i], size) == 0) {
+            iso_text_add(out, "%s", same[i]);
+            *at += size;
+            return NULL;
+        }
+    }
+    const size_t size = strspn(*at + 2, "im-");
+    const char end = (*at)[2 + size];
+    if ((*at)[1] == '*' || size == 0 || (end != ':' && end != ')'))
+        return "a group of this kind is not supported";
+    if (end == ')' && !first)
+        return "an option that is not at its beginning is not supported";
+    iso_text_add(out, "(?");
+    for (size_t i = 0; i < size; i++)
+        iso_text_add(out, "%c", (*at)[2 + i] == 'm' ? 's' : (*at)[2 + i]);
+    iso_text_add(out, "%c", end);
+    *at += 3 + size;
+    return NULL;
+}
+
+/* An interval {2}, {1,3}, {1,} or {,3}. Oniguruma repeats one before '+', where PCRE2 makes it possessive, and makes
+ * {2} before '?' optional, where PCRE2 ignores it. */
+static const char *translate_interval(const char **at, iso_text *out)
+{
+    static const char digits[] = "0123456789";
+    const size_t least = strspn(*at + 1, digits);
+    const char *comma = *at + 1 + least;
+    const size_t most = *comma == ',' ? strspn(comma + 1, digits) : 0;
+    const char *end = *comma == ',' ? comma + 1 + most : comma;
+    if (*end != '}' || least + most == 0)
+        return "a '{' that begins no interval is not supported; write \\{";
+    if (end[1] == '+')
+        return "'+' after an interval is not supported";
+    if (end[1] == '?' && *comma != ',')
+        return "'?' after an interval of one number is not supported";
+    iso_text_add(out, "{%s%.*s", least ? "" : "0", (int)(end - *at), *at + 1);
+    *at = end + 1;
+    return NULL;
+}
+
+/* Begins a class, whose first character may stand for itself. */
+static const char *begin_class(const char **at, iso_text *out)
+{
+    const size_t size = 1 + ((*at)[1] == '^');
+    if ((*at)[size] == ']')
+        return "a ']' that begins a class is not supported; write \\]";
+    iso_text_add(out, "%.*s", (int)size, *at);
+    *at += size;
+    return NULL;
 }
 
 static iso_status translate(const char *file, const char *key, const char *expression, iso_text *out)
@@ -100,13 +195,16 @@ static iso_status translate(const char *file, const char *key, const char *expre
             wrong = translate_escape(&at, inside, out);
         } else if (inside && (*at == '[' || strncmp(at, "&&", 2) == 0)) {
             wrong = "a class within a class is not supported";
-        } else if (!inside && is_repeated_interval(expression, at)) {
-            wrong = "'+' after an interval is not supported";
+        } else if (!inside && *at == '[') {
+            wrong = begin_class(&at, out);
+            inside = true;
+        } else if (!inside && *at == '(' && (at[1] == '?' || at[1] == '*')) {
+            wrong = translate_group(&at, at == expression, out);
+        } else if (!inside && *at == '{') {
+            wrong = translate_interval(&at, out);
         } else {
-            inside = inside ? *at != ']' : *at == '[';
+            inside = inside && *at != ']';
             iso_text_add(out, "%c", *at++);
-            if (inside && at[-1] == '[' && *at == '^')
-                iso_text_add(out, "%c", *at++);
         }
         if (wrong)
             return refuse(file, key, expression, wrong);
@@ -120,8 +218,9 @@ static iso_status compile(const char *file, const char *key, const char *express
     int error;
     PCRE2_SIZE offset;
     PCRE2_UCHAR why[128];
-    *code = pcre2_compile((PCRE2_SPTR)translated, PCRE2_ZERO_TERMINATED,
-                          PCRE2_UTF | PCRE2_UCP | PCRE2_NO_AUTO_CAPTURE, &error, &offset, NULL);
+    *code =
+        pcre2_compile((PCRE2_SPTR)translated, PCRE2_ZERO_TERMINATED,
+                      PCRE2_UTF | PCRE2_UCP | PCRE2_NO_AUTO_CAPTURE | PCRE2_MULTILINE, &error, &offset, NULL);
     if (*code) {
         pcre2_jit_compile(*code, PCRE2_JIT_COMPLETE); /* without it they are interpreted */
         return ISO_OK;
@@ -140,6 +239,10 @@ iso_status iso_token_pattern_of_text(const char *file, const char *key, const ch
         return iso_no_memory("the expression '%s'", expression);
     ISO_TRY(translate(file, key, expression, &translated));
     ISO_TRY(compile(file, key, expression, iso_text_get(&translated), &made->code));
+    made->size = strlen(expression);
+    made->text = iso_strdup(expression);
+    if (!made->text)
+        ISO_TRY(iso_no_memory("the expression '%s'", expression));
     *pattern = made;
     made = NULL;
 done:
@@ -176,6 +279,13 @@ void iso_token_pattern_destroy(iso_token_pattern *pattern)
     iso_free(pattern->text);
     pcre2_code_free(pattern->code);
     iso_free(pattern);
+}
+
+const char *iso_token_pattern_source(const iso_token_pattern *pattern, size_t *size, bool *expression)
+{
+    *size = pattern->size;
+    *expression = pattern->code;
+    return pattern->text;
 }
 
 /* ---- matching ---- */
@@ -234,7 +344,7 @@ iso_status iso_token_pattern_find(const iso_token_pattern *pattern, iso_token_sc
 {
     iso_status status = ISO_OK;
     scratch->matches.count = 0;
-    if (pattern->text) {
+    if (!pattern->code) {
         find_text(pattern, &scratch->matches, text, begin, end);
     } else {
         status = find_expression(pattern, scratch, text + begin, end - begin);

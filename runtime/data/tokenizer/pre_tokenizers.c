@@ -3,9 +3,8 @@
 
 /* ---- what a span becomes ---- */
 
-typedef enum behaviour { REMOVED, ISOLATED, MERGED_WITH_PREVIOUS, MERGED_WITH_NEXT, CONTIGUOUS } behaviour;
-
-static iso_status read_behaviour(const char *file, const json_t *value, behaviour fallback, int *choice)
+static iso_status read_behaviour(const char *file, const json_t *value, iso_split_behaviour fallback,
+                                 int *choice)
 {
     static const char *const names[] = {"Removed", "Isolated", "MergedWithPrevious", "MergedWithNext",
                                         "Contiguous"};
@@ -25,7 +24,7 @@ static iso_status read_behaviour(const char *file, const json_t *value, behaviou
  * an empty match is a stretch too. */
 typedef struct splitting {
     iso_text_spans *out;
-    behaviour how;
+    iso_split_behaviour how;
     bool invert;
     size_t begin, end; /* what is not added yet */
     bool held, was_match;
@@ -51,20 +50,20 @@ static void add_stretch(splitting *s, size_t begin, size_t end, bool match)
     bool joins = false;
     match ^= s->invert;
     switch (s->how) {
-    case REMOVED:
+    case ISO_SPLIT_REMOVED:
         if (!match)
             iso_text_spans_add(s->out, begin, end);
         return;
-    case ISOLATED:
+    case ISO_SPLIT_ISOLATED:
         iso_text_spans_add(s->out, begin, end);
         return;
-    case CONTIGUOUS:
+    case ISO_SPLIT_CONTIGUOUS:
         joins = match == s->was_match;
         break;
-    case MERGED_WITH_PREVIOUS:
+    case ISO_SPLIT_MERGED_WITH_PREVIOUS:
         joins = match && !s->was_match;
         break;
-    case MERGED_WITH_NEXT: /* a match takes what follows it, unless that is a match */
+    case ISO_SPLIT_MERGED_WITH_NEXT: /* a match takes what follows it, unless that is a match */
         joins = !match && s->was_match;
         break;
     }
@@ -107,7 +106,7 @@ static void split_at_characters(splitting *s, iso_character_class *is_match, con
     flush(s);
 }
 
-static iso_status by_class(iso_token_scratch *scratch, behaviour how, iso_character_class *is_match,
+static iso_status by_class(iso_token_scratch *scratch, iso_split_behaviour how, iso_character_class *is_match,
                            const iso_bytes *text)
 {
     for (size_t i = 0; i < scratch->spans[0].count; i++)
@@ -116,7 +115,7 @@ static iso_status by_class(iso_token_scratch *scratch, behaviour how, iso_charac
     return ISO_OK;
 }
 
-static iso_status by_pattern(iso_token_scratch *scratch, behaviour how, bool invert,
+static iso_status by_pattern(iso_token_scratch *scratch, iso_split_behaviour how, bool invert,
                              const iso_token_pattern *pattern, const iso_bytes *text)
 {
     iso_status status = ISO_OK;
@@ -191,7 +190,7 @@ static iso_status split_for_bytes(const iso_token_step *step, iso_token_scratch 
     if (step->on[PREFIX_SPACE])
         ISO_TRY(prefix_spaces(scratch, part, text));
     if (step->on[USES_PATTERN]) {
-        ISO_TRY(by_pattern(scratch, ISOLATED, false, step->pattern, text));
+        ISO_TRY(by_pattern(scratch, ISO_SPLIT_ISOLATED, false, step->pattern, text));
     } else {
         const iso_text_spans old = scratch->spans[1];
         scratch->spans[1] = scratch->spans[0];
@@ -220,7 +219,7 @@ static iso_status to_bytes(const iso_token_step *step, iso_token_scratch *scratc
 static iso_status split_read(const char *file, const json_t *value, iso_token_step *step)
 {
     step->on[0] = iso_token_flag(value, "invert", false);
-    iso_status status = read_behaviour(file, value, ISOLATED, &step->choice);
+    iso_status status = read_behaviour(file, value, ISO_SPLIT_ISOLATED, &step->choice);
     return status == ISO_OK
                ? iso_token_pattern_create(file, "pattern", json_object_get(value, "pattern"), &step->pattern)
                : status;
@@ -230,7 +229,7 @@ static iso_status split(const iso_token_step *step, iso_token_scratch *scratch, 
                         iso_bytes *text)
 {
     (void)part;
-    return by_pattern(scratch, (behaviour)step->choice, step->on[0], step->pattern, text);
+    return by_pattern(scratch, (iso_split_behaviour)step->choice, step->on[0], step->pattern, text);
 }
 
 static iso_status delimiter_read(const char *file, const json_t *value, iso_token_step *step)
@@ -242,12 +241,15 @@ static iso_status delimiter(const iso_token_step *step, iso_token_scratch *scrat
                             iso_bytes *text)
 {
     (void)part;
-    return by_pattern(scratch, REMOVED, false, step->pattern, text);
+    return by_pattern(scratch, ISO_SPLIT_REMOVED, false, step->pattern, text);
 }
 
 static iso_status words_read(const char *file, const json_t *value, iso_token_step *step)
 {
-#define WORD "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{200c}\\x{200d}\\x{24b6}-\\x{24e9}"
+/* \w of Rust: letters, marks, digits, connectors, and letters in circles and squares */
+#define WORD                                                                                                 \
+    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{200c}\\x{200d}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}"            \
+    "\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{1f189}"
     (void)value;
     return iso_token_pattern_of_text(file, "Whitespace", "[" WORD "]+|[^" WORD "\\s]+", &step->pattern);
 }
@@ -256,14 +258,14 @@ static iso_status words(const iso_token_step *step, iso_token_scratch *scratch, 
                         iso_bytes *text)
 {
     (void)part;
-    return by_pattern(scratch, REMOVED, true, step->pattern, text);
+    return by_pattern(scratch, ISO_SPLIT_REMOVED, true, step->pattern, text);
 }
 
 static iso_status white(const iso_token_step *step, iso_token_scratch *scratch, iso_part_ends part,
                         iso_bytes *text)
 {
     (void)step, (void)part;
-    return by_class(scratch, REMOVED, iso_is_white, text);
+    return by_class(scratch, ISO_SPLIT_REMOVED, iso_is_white, text);
 }
 
 static iso_status bert(const iso_token_step *step, iso_token_scratch *scratch, iso_part_ends part,
@@ -271,25 +273,26 @@ static iso_status bert(const iso_token_step *step, iso_token_scratch *scratch, i
 {
     iso_status status = white(step, scratch, part, text);
     swap_spans(scratch);
-    return status == ISO_OK ? by_class(scratch, ISOLATED, iso_is_punctuation, text) : status;
+    return status == ISO_OK ? by_class(scratch, ISO_SPLIT_ISOLATED, iso_is_punctuation, text) : status;
 }
 
 static iso_status punctuation_read(const char *file, const json_t *value, iso_token_step *step)
 {
-    return read_behaviour(file, value, ISOLATED, &step->choice);
+    return read_behaviour(file, value, ISO_SPLIT_ISOLATED, &step->choice);
 }
 
 static iso_status punctuation(const iso_token_step *step, iso_token_scratch *scratch, iso_part_ends part,
                               iso_bytes *text)
 {
     (void)part;
-    return by_class(scratch, (behaviour)step->choice, iso_is_punctuation, text);
+    return by_class(scratch, (iso_split_behaviour)step->choice, iso_is_punctuation, text);
 }
 
 static iso_status digits_read(const char *file, const json_t *value, iso_token_step *step)
 {
     (void)file;
-    step->choice = iso_token_flag(value, "individual_digits", false) ? ISOLATED : CONTIGUOUS;
+    step->choice =
+        iso_token_flag(value, "individual_digits", false) ? ISO_SPLIT_ISOLATED : ISO_SPLIT_CONTIGUOUS;
     return ISO_OK;
 }
 
@@ -297,12 +300,10 @@ static iso_status digits(const iso_token_step *step, iso_token_scratch *scratch,
                          iso_bytes *text)
 {
     (void)part;
-    return by_class(scratch, (behaviour)step->choice, iso_is_numeric, text);
+    return by_class(scratch, (iso_split_behaviour)step->choice, iso_is_numeric, text);
 }
 
 /* ---- Metaspace: a character stands for a space ---- */
-
-enum { ALWAYS, FIRST, NEVER }; /* step->choice: which spans get one in front */
 
 static iso_status meta_read(const char *file, const json_t *value, iso_token_step *step)
 {
@@ -315,7 +316,8 @@ static iso_status meta_read(const char *file, const json_t *value, iso_token_ste
     if (status != ISO_OK)
         return status;
     step->on[0] = iso_token_flag(value, "split", true);
-    step->choice = scheme || iso_token_flag(value, "add_prefix_space", true) ? ALWAYS : NEVER;
+    step->choice =
+        scheme || iso_token_flag(value, "add_prefix_space", true) ? ISO_META_ALWAYS : ISO_META_NEVER;
     for (int i = 0; json_is_string(scheme) && i < 3; i++) {
         step->choice = i;
         if (!strcmp(json_string_value(scheme), schemes[i]))
@@ -346,7 +348,8 @@ static iso_status meta(const iso_token_step *step, iso_token_scratch *scratch, i
         const size_t begin = out->size, size = span.end - span.begin;
         const bool has = *from == ' ' || (size >= step->size && !memcmp(from, step->text, step->size));
         const bool first = part.first && span.begin == 0;
-        if (!has && (step->choice == ALWAYS ? part.begins || span.begin > 0 : step->choice == FIRST && first))
+        if (!has && (step->choice == ISO_META_ALWAYS ? part.begins || span.begin > 0
+                                                     : step->choice == ISO_META_FIRST && first))
             iso_bytes_add(out, step->text, step->size);
         replace_spaces(step, from, size, out);
         iso_text_spans_add(&scratch->spans[1], begin, out->size);
@@ -355,7 +358,7 @@ static iso_status meta(const iso_token_step *step, iso_token_scratch *scratch, i
     if (status != ISO_OK || !step->on[0])
         return status;
     swap_spans(scratch);
-    return by_pattern(scratch, MERGED_WITH_NEXT, false, step->pattern, text);
+    return by_pattern(scratch, ISO_SPLIT_MERGED_WITH_NEXT, false, step->pattern, text);
 }
 
 static const iso_token_kind kinds[] = {

@@ -5,8 +5,8 @@
 enum {
     BLOCK = 1 << 20,
     READ = 1 << 16,
-    AROUND = 128,     /* bytes on each side of a cut that are compared */
-    MOST_TRIES = 200, /* of each kind of cut */
+    ASCII = 128,
+    DELETE = 127,
 };
 
 struct iso_text_blocks {
@@ -18,8 +18,8 @@ struct iso_text_blocks {
     size_t block;
     iso_byte_stream *stream; /* of file `at`; NULL: not open yet */
     iso_bytes buffer;
-    size_t given, offset; /* bytes that were given out; place of the buffer in its file */
-    iso_ids ids[2];       /* of the text around a cut, and of its two sides */
+    size_t given, offset;      /* bytes that were given out; place of the buffer in its file */
+    uint8_t cut[ASCII][ASCII]; /* whether a text may be cut between two characters */
 };
 
 iso_status iso_text_blocks_open(const iso_tokenizer *tokenizer, const char *const *files, int count,
@@ -48,8 +48,6 @@ void iso_text_blocks_close(iso_text_blocks *b)
     iso_byte_stream_close(b->stream);
     iso_tokenizer_scratch_put(b->tokenizer, b->scratch);
     iso_bytes_free(&b->buffer);
-    iso_ids_free(&b->ids[0]);
-    iso_ids_free(&b->ids[1]);
     iso_free(b);
 }
 
@@ -60,82 +58,34 @@ iso_status iso_text_blocks_error(const iso_text_blocks *b, iso_status status)
 
 /* ---- where a text can be cut ---- */
 
-static bool is_letter(char c)
+enum { UNKNOWN, SAFE, UNSAFE }; /* of b->cut */
+
+static bool is_candidate(char left, char right)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    return left > ' ' && left < DELETE && (right >= ' ' || right == '\t' || right == '\n' || right == '\r') &&
+           right < DELETE;
 }
 
-/* Before the space between two words. */
-static bool is_between_words(const char *text, size_t at)
+static bool is_cut(iso_text_blocks *b, char left, char right)
 {
-    return text[at] == ' ' && is_letter(text[at - 1]) && is_letter(text[at + 1]);
+    if (!is_candidate(left, right))
+        return false;
+    uint8_t *known = &b->cut[(uint8_t)left][(uint8_t)right];
+    if (*known == UNKNOWN)
+        *known = iso_text_may_be_cut(b->tokenizer, b->scratch, left, right) ? SAFE : UNSAFE;
+    return *known == SAFE;
 }
 
-/* Beside a character that is no part of a word. */
-static bool is_at_mark(const char *text, size_t at)
-{
-    size_t before = at - 1;
-    while (before > 0 && iso_utf8_continues(text[before]))
-        before--;
-    const uint32_t left = iso_utf8_get(text + before), right = iso_utf8_get(text + at);
-    return iso_is_white(left) || iso_is_white(right) || iso_is_punctuation(left) || iso_is_punctuation(right);
-}
-
-typedef bool is_candidate(const char *text, size_t at);
-
-/* The first byte of the character at `at`, or of the one before it. */
-static size_t whole(const char *text, size_t at)
-{
-    while (at > 0 && iso_utf8_continues(text[at]))
-        at--;
-    return at;
-}
-
-/* Whether a cut at `at` changes no token of the text around it. */
-static iso_status is_exact(iso_text_blocks *b, const char *text, size_t size, size_t at, bool *exact)
-{
-    const size_t begin = whole(text, at > AROUND ? at - AROUND : 0);
-    const size_t end = at + AROUND < size ? whole(text, at + AROUND) : size;
-    const iso_part_ends part = {false, false, false};
-    iso_status status;
-    b->ids[0].count = b->ids[1].count = 0;
-    ISO_TRY(iso_tokenizer_append(b->tokenizer, b->scratch, part, text + begin, end - begin, &b->ids[0]));
-    ISO_TRY(iso_tokenizer_append(b->tokenizer, b->scratch, part, text + begin, at - begin, &b->ids[1]));
-    ISO_TRY(iso_tokenizer_append(b->tokenizer, b->scratch, part, text + at, end - at, &b->ids[1]));
-    *exact = b->ids[0].count == b->ids[1].count &&
-             (b->ids[0].count == 0 ||
-              memcmp(b->ids[0].id, b->ids[1].id, b->ids[0].count * sizeof *b->ids[0].id) == 0);
-done:
-    return status;
-}
-
-/* The last cut of this kind that is exact; 0: there is none. */
-static iso_status find_exact(iso_text_blocks *b, is_candidate *is_one, const char *text, size_t size,
-                             size_t *cut)
-{
-    bool exact = false;
-    iso_status status = ISO_OK;
-    size_t at = size > 2 * AROUND ? size - AROUND : 0;
-    for (int tries = 0; status == ISO_OK && !exact && at > AROUND && tries < MOST_TRIES; at--) {
-        if (iso_utf8_continues(text[at]) || !is_one(text, at))
-            continue;
-        tries++;
-        *cut = at;
-        status = is_exact(b, text, size, at, &exact);
-    }
-    if (!exact)
-        *cut = 0;
-    return status;
-}
-
-static iso_status find_cut(iso_text_blocks *b, const char *text, size_t size, size_t *cut)
+/* The last cut; 0: there is none. */
+static size_t find_cut(iso_text_blocks *b, const char *text, size_t size)
 {
     const char *line = b->lines ? memrchr(text, '\n', size) : NULL;
-    *cut = line ? (size_t)(line - text) + 1 : 0;
-    if (*cut > 0)
-        return ISO_OK;
-    iso_status status = find_exact(b, is_between_words, text, size, cut);
-    return status == ISO_OK && *cut == 0 ? find_exact(b, is_at_mark, text, size, cut) : status;
+    if (line)
+        return (size_t)(line - text) + 1;
+    for (size_t at = size; at-- > 1;)
+        if (is_cut(b, text[at - 1], text[at]))
+            return at;
+    return 0;
 }
 
 /* ---- reading ---- */
@@ -186,12 +136,9 @@ static iso_status next_of_file(iso_text_blocks *b, iso_text_block *block)
     iso_status status = ISO_OK;
     drop_given(b);
     for (size_t wanted = b->block; cut == 0; wanted *= 2) {
-        ISO_TRY(fill(b, wanted + AROUND));
+        ISO_TRY(fill(b, wanted));
         ISO_TRY(check(b, &good));
-        if (b->ended)
-            cut = good;
-        else
-            ISO_TRY(find_cut(b, b->buffer.data, good, &cut));
+        cut = b->ended ? good : find_cut(b, b->buffer.data, good);
         if (b->ended)
             break;
     }

@@ -13,9 +13,12 @@ typedef struct iso_text_block {
 
 typedef struct iso_text_blocks iso_text_blocks;
 
+/* Whether a text has the same tokens if it is cut between two ASCII characters, wherever they stand in it (cuts.c).
+ * False: they are not known to be the same. */
+bool iso_text_may_be_cut(const iso_tokenizer *tokenizer, iso_token_scratch *scratch, char left, char right);
+
 /* Files one after the other, gzip'd or not; empty ones give no block. A block ends at the end of its file, with
- * `lines` at the end of a line, or where the tokens on both sides are those that they are in the whole text. This is
- * checked near the cut, which is between two words or beside white space or punctuation; a text without any is one
+ * `lines` at the end of a line, or at the last place where iso_text_may_be_cut() allows it; a text without any is one
  * block. block: bytes after which a text is cut, 0: 1 MiB. All but the numbers are lent. */
 iso_status iso_text_blocks_open(const iso_tokenizer *tokenizer, const char *const *files, int count,
                                 bool lines, size_t block, iso_text_blocks **blocks);

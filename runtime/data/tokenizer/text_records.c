@@ -15,8 +15,9 @@ typedef struct reading {
     const iso_record_columns *columns;
     iso_records *records;
     const char *at, *end;
-    int64_t line;   /* of `at`, from 1 on */
-    int column[3];  /* of a table: the number of each member's field; -1: it is not asked for */
+    int64_t line;  /* of `at`, from 1 on */
+    int column[3]; /* of a table: the number of each member's field; -1: it is not asked for */
+    int columns_count;
     char separator; /* of a table */
 } reading;
 
@@ -48,7 +49,7 @@ static iso_status set_label(const reading *r, const char *text, size_t size, iso
     if (size < sizeof digits)
         memcpy(digits, text, size);
     const long label = strtol(digits, &after, 10);
-    if (size == 0 || size >= sizeof digits || *after || label < 0 || label > INT32_MAX)
+    if (size == 0 || size >= sizeof digits || after != digits + size || label < 0 || label > INT32_MAX)
         return iso_error(ISO_INVALID,
                          "'%s', line %" PRId64 ": the label '%.*s' (%s) is no whole number from 0 on",
                          r->path, r->line, (int)(size < 40 ? size : 40), text, r->columns->label);
@@ -97,6 +98,11 @@ static iso_status read_field(reading *r, iso_bytes *field, bool *last)
     if (r->separator == ',' && r->at < r->end && *r->at == '"') {
         r->at++;
         status = read_quoted(r, field);
+        if (status == ISO_OK && r->at < r->end && *r->at != r->separator && *r->at != '\n' && *r->at != '\r')
+            status = iso_error(ISO_INVALID,
+                               "'%s', line %" PRId64
+                               ": text follows a field in quotes; a quote in it stands twice",
+                               r->path, r->line);
     }
     const char *begin = r->at;
     while (r->at < r->end && *r->at != r->separator && *r->at != '\n')
@@ -118,9 +124,13 @@ static iso_status read_names(reading *r, iso_bytes *field)
         ISO_TRY(read_field(r, field, &last));
         for (int i = 0; i < MEMBERS; i++) {
             const char *name = name_of(r->columns, i);
-            if (name && strlen(name) == field->size && memcmp(name, field->data, field->size) == 0)
-                r->column[i] = column;
+            if (!name || strlen(name) != field->size || memcmp(name, field->data, field->size) != 0)
+                continue;
+            if (r->column[i] >= 0)
+                return iso_error(ISO_INVALID, "'%s' has two columns '%s' in its first line", r->path, name);
+            r->column[i] = column;
         }
+        r->columns_count = column + 1;
     }
     for (int i = 0; i < MEMBERS; i++)
         if (name_of(r->columns, i) && r->column[i] < 0)
@@ -136,9 +146,13 @@ static iso_status read_line(reading *r, iso_bytes *field)
     iso_record record = {{0}, {0}, 0};
     bool last = false;
     int found = 0, wanted = 0;
+    const int64_t line = r->line;
     iso_status status = ISO_OK;
     for (int column = 0; !last; column++) {
         ISO_TRY(read_field(r, field, &last));
+        if (column >= r->columns_count)
+            return iso_error(ISO_INVALID, "'%s', line %" PRId64 ": it has more fields than the first line%s",
+                             r->path, line, r->separator == ',' ? "; a field with a comma needs quotes" : "");
         for (int i = 0; i < MEMBERS; i++)
             if (r->column[i] == column) {
                 ISO_TRY(set_member(r, i, field->size ? field->data : "", field->size, &record));
@@ -224,6 +238,7 @@ static bool is_named(const char *path, const char *extension)
 
 iso_status iso_records_read(const char *path, const iso_record_columns *columns, iso_records *records)
 {
+    static const char mark[] = "\xef\xbb\xbf"; /* that some programs put before UTF-8 */
     iso_bytes text = {0};
     const bool csv = is_named(path, ".csv"), tsv = is_named(path, ".tsv"), json = is_named(path, ".jsonl");
     if (!csv && !tsv && !json)
@@ -237,6 +252,8 @@ iso_status iso_records_read(const char *path, const iso_record_columns *columns,
                  .end = text.data + text.size,
                  .line = 1,
                  .separator = csv ? ',' : '\t'};
+    if (text.size >= sizeof mark - 1 && memcmp(text.data, mark, sizeof mark - 1) == 0)
+        r.at += sizeof mark - 1;
     if (status == ISO_OK)
         status = json ? read_lines(&r) : read_table(&r);
     iso_bytes_free(&text);

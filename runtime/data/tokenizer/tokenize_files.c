@@ -166,10 +166,10 @@ static iso_status write_round(work *w, const round *all)
     return status;
 }
 
-static iso_status stop_if_asked(work *w)
+iso_status iso_tokenize_stop_if_asked(iso_context *ctx)
 {
-    iso_status status = iso_stop_agree(w->ctx);
-    return status == ISO_OK && w->ctx && iso_stop_requested(w->ctx) ? iso_stopped(w->ctx, NULL) : status;
+    iso_status status = iso_stop_agree(ctx);
+    return status == ISO_OK && ctx && iso_stop_requested(ctx) ? iso_stopped(ctx, NULL) : status;
 }
 
 static iso_status run_rounds(work *w)
@@ -183,7 +183,7 @@ static iso_status run_rounds(work *w)
         ISO_TRY(iso_gather_all(w->ctx, &mine, sizeof mine, all));
         ISO_TRY(iso_agree(w->ctx, write_round(w, all)));
         ended = all[0].ended;
-        ISO_TRY(stop_if_asked(w));
+        ISO_TRY(iso_tokenize_stop_if_asked(w->ctx));
     }
     if (w->tokens == 0)
         status = iso_agree(w->ctx, iso_error(ISO_INVALID, "the texts have no tokens"));
@@ -215,7 +215,12 @@ static iso_status begin(work *w, const iso_tokenizer *t)
     const iso_tokenize_files_options *o = w->options;
     if (!*o->out || o->count < 1 || !o->files)
         return iso_error(ISO_INVALID, "the %s is missing", !*o->out ? "name of the file of tokens" : "text");
-    iso_status status = find_separator(t, o, &w->how.separator);
+    for (int i = 0; i < o->count; i++)
+        if (!o->files[i])
+            return iso_error(ISO_INVALID, "text %d (counted from 0) is missing", i);
+    iso_status status = iso_file_check_name(o->out);
+    if (status == ISO_OK)
+        status = find_separator(t, o, &w->how.separator);
     if (status != ISO_OK)
         return status;
     w->width = t->vocabulary > UINT16_MAX + 1 ? 4 : 2;

@@ -1,8 +1,10 @@
 /* Rows of tokens and labels for encoders, from records of texts. */
 #include "collectives/control/control.h"
 #include "runtime/base/arguments.h"
+#include "runtime/base/file.h"
 #include "runtime/base/thread_modes.h"
 #include "runtime/checkpoint/rows_file.h"
+#include "runtime/data/tokenizer/documents_impl.h"
 #include "runtime/data/tokenizer/text_records_impl.h"
 #include "runtime/session/session.h"
 
@@ -100,8 +102,14 @@ static iso_status write_own(work *w)
     const int64_t count = w->records.count, ranks = iso_ranks(w->ctx), rank = iso_rank(w->ctx);
     const int begin = (int)(count * rank / ranks), end = (int)(count * (rank + 1) / ranks);
     iso_status status = ISO_OK;
-    for (int at = begin; at < end && status == ISO_OK; at += ROWS_AT_ONCE)
-        status = write_rows(w, at, end - at < ROWS_AT_ONCE ? end - at : ROWS_AT_ONCE);
+    for (int64_t done = 0; done < (count + ranks - 1) / ranks; done += ROWS_AT_ONCE) {
+        const int64_t at = begin + done, left = end - at;
+        ISO_TRY(iso_agree(w->ctx,
+                          left > 0 ? write_rows(w, (int)at, (int)(left < ROWS_AT_ONCE ? left : ROWS_AT_ONCE))
+                                   : ISO_OK));
+        ISO_TRY(iso_tokenize_stop_if_asked(w->ctx));
+    }
+done:
     return status;
 }
 
@@ -115,6 +123,10 @@ static iso_status begin(work *w)
     if (w->tokenizer->pad < 0)
         return iso_error(ISO_INVALID, "no file beside '%s' names a pad_token, which fills rows",
                          w->tokenizer->file);
+    ISO_TRY(iso_file_check_name(o->out));
+    for (int i = 0; i < o->count; i++)
+        if (!o->files[i])
+            return iso_error(ISO_INVALID, "file %d (counted from 0) of records is missing", i);
     for (int i = 0; i < o->count; i++)
         ISO_TRY(iso_records_read(o->files[i], &columns, &w->records));
     if (w->records.count == 0)

@@ -29,6 +29,47 @@ static iso_status read_json(const char *path, json_t **root)
     return status;
 }
 
+/* Whether there are tokens of the ids that the post-processor adds. */
+static iso_status check_template(const iso_tokenizer *t, const iso_template *template)
+{
+    for (int i = 0; i < template->count; i++)
+        if (template->item[i].text < 0 && template->item[i].token >= t->vocabulary)
+            return iso_error(ISO_INVALID, "'%s': the post-processor adds the id %d; ids end at %lld", t->file,
+                             template->item[i].token, (long long)t->vocabulary - 1);
+    return ISO_OK;
+}
+
+/* Flags of the parts; a text "true" must not be read as false. */
+static iso_status check_flags(const char *file, const json_t *value)
+{
+    static const char *const flags[] = {
+        "add_prefix_space", "use_regex",   "invert",        "individual_digits", "split",
+        "byte_fallback",    "fuse_unk",    "ignore_merges", "clean_text",        "lowercase",
+        "strip_accents",    "strip_left",  "strip_right",   "special",           "lstrip",
+        "rstrip",           "single_word", "normalized",    "cleanup",           "handle_chinese_chars"};
+    iso_status status = ISO_OK;
+    for (size_t i = 0; json_is_object(value) && i < sizeof flags / sizeof *flags; i++) {
+        const json_t *flag = json_object_get(value, flags[i]);
+        if (flag && !json_is_boolean(flag) && !json_is_null(flag))
+            return iso_token_unsupported(file, flags[i], flag);
+    }
+    for (size_t i = 0; status == ISO_OK && i < json_array_size(value); i++)
+        status = check_flags(file, json_array_get(value, i));
+    static const char *const lists[] = {"normalizers", "pretokenizers", "decoders"};
+    for (size_t i = 0; json_is_object(value) && status == ISO_OK && i < sizeof lists / sizeof *lists; i++)
+        status = check_flags(file, json_object_get(value, lists[i]));
+    return status;
+}
+
+static iso_status check_all_flags(const char *file, const json_t *root)
+{
+    static const char *const parts[] = {"normalizer", "pre_tokenizer", "decoder", "model", "added_tokens"};
+    iso_status status = ISO_OK;
+    for (size_t i = 0; status == ISO_OK && i < sizeof parts / sizeof *parts; i++)
+        status = check_flags(file, json_object_get(root, parts[i]));
+    return status;
+}
+
 /* The ids of the model come first: a text of both is one token. */
 static iso_status read_parts(const json_t *root, iso_tokenizer *t)
 {
@@ -39,6 +80,7 @@ static iso_status read_parts(const json_t *root, iso_tokenizer *t)
     if (status == ISO_OK && !json_is_object(root))
         status = iso_error(ISO_INVALID, "'%s' is no object", file);
     ISO_TRY(status);
+    ISO_TRY(check_all_flags(file, root));
     ISO_TRY(iso_normalizers_read(file, json_object_get(root, "normalizer"), &t->normalizers));
     ISO_TRY(iso_splitters_read(file, json_object_get(root, "pre_tokenizer"), &t->splitters, &bytes));
     ISO_TRY(iso_decoders_read(file, json_object_get(root, "decoder"), &t->decoders));
@@ -48,6 +90,8 @@ static iso_status read_parts(const json_t *root, iso_tokenizer *t)
     t->vocabulary = t->model.vocabulary.ids;
     if (t->added.names.ids > t->vocabulary)
         t->vocabulary = t->added.names.ids;
+    ISO_TRY(check_template(t, &t->single));
+    ISO_TRY(check_template(t, &t->pair));
 done:
     iso_token_scratch_destroy(scratch);
     return status;
@@ -268,7 +312,9 @@ static iso_status encode_text(const iso_tokenizer *t, iso_token_scratch *scratch
     iso_bytes_add(normal, text, size);
     if (normal->failed)
         return iso_no_memory("a text of %zu bytes", size);
+    scratch->stripped = false;
     iso_status status = iso_normalizers_run(&t->normalizers, scratch, part);
+    part.first &= !scratch->stripped; /* what is first is first in the text before it is normalized */
     return status == ISO_OK ? encode_normalized(t, scratch, part, ids) : status;
 }
 

@@ -2,7 +2,8 @@
  * of tokens, and ids become text, as by the library `tokenizers`.
  *
  * Models: BPE, WordPiece, WordLevel. What a file needs and is not supported is an error when it is opened, which
- * names key and value. Sections of truncation and padding are ignored, as transformers does by default.
+ * names key and value; so is a byte of 0 in a key of the vocabulary. Sections of truncation and padding are ignored,
+ * as transformers does by default.
  * Text is UTF-8 of any length; bytes of 0 are characters like others. Several threads may use a tokenizer at once.
  * Functions are local unless their comment says otherwise. */
 #ifndef ISO_DATA_TOKENIZER_TOKENIZER_H
@@ -81,7 +82,8 @@ typedef struct iso_tokenize_files_options {
 /* Writes the tokens of texts to a file that iso_dataset_open() reads: 16 bits for each token, lowest byte first, or
  * 32 if the vocabulary has more than 65536. Texts are read in blocks of about 1 MiB, which the ranks share; the file
  * is the same for any number of ranks, and gets its name when it is complete. All ranks must see its folder.
- * ISO_INVALID: a text that is missing, or not UTF-8 (file and byte); an unknown separator; no token at all. ISO_IO.
+ * ISO_INVALID: a text that is missing, or not UTF-8 (file and byte); an unknown separator; no token at all; out is a
+ * device, a pipe or a symbolic link. ISO_IO.
  * ISO_INTERRUPTED: a request to stop came (iso_stop_on_signals). ctx may be NULL: one rank. Collective. */
 ISO_API iso_status iso_tokenize_files_with(iso_context *ctx, const iso_tokenizer *tokenizer,
                                            const iso_tokenize_files_options *options, size_t size);

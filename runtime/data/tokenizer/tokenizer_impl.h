@@ -107,6 +107,7 @@ static inline void iso_text_spans_add(iso_text_spans *to, size_t begin, size_t e
 typedef struct iso_token_scratch {
     struct iso_token_scratch *next;
     iso_bytes text[2];       /* of a normalizer: its input and output */
+    bool stripped;           /* a normalizer took something from the beginning */
     iso_bytes rewritten;     /* by a pre-tokenizer */
     iso_text_spans spans[2]; /* of a pre-tokenizer: its input and output */
     iso_text_spans matches;  /* of a pattern in one span */
@@ -130,6 +131,8 @@ iso_status iso_token_pattern_create(const char *file, const char *key, const jso
 iso_status iso_token_pattern_of_text(const char *file, const char *key, const char *expression,
                                      iso_token_pattern **pattern);
 void iso_token_pattern_destroy(iso_token_pattern *pattern);
+/* The text that is searched, or the expression as the file has it. Lent. */
+const char *iso_token_pattern_source(const iso_token_pattern *pattern, size_t *size, bool *expression);
 /* All matches in text[begin, end) that follow one another, into scratch->matches; empty ones too. */
 iso_status iso_token_pattern_find(const iso_token_pattern *pattern, iso_token_scratch *scratch,
                                   const char *text, size_t begin, size_t end);
@@ -195,6 +198,17 @@ bool iso_token_flag(const json_t *value, const char *member, bool fallback);
 iso_status iso_token_unsupported(const char *file, const char *key, const json_t *value);
 iso_status iso_token_step_text(const char *file, const json_t *value, const char *member,
                                iso_token_step *step);
+
+/* step->choice: what a split does with its matches. */
+typedef enum iso_split_behaviour {
+    ISO_SPLIT_REMOVED,
+    ISO_SPLIT_ISOLATED,
+    ISO_SPLIT_MERGED_WITH_PREVIOUS,
+    ISO_SPLIT_MERGED_WITH_NEXT,
+    ISO_SPLIT_CONTIGUOUS,
+} iso_split_behaviour;
+/* step->choice of Metaspace: which spans get its character in front. */
+typedef enum iso_meta_scheme { ISO_META_ALWAYS, ISO_META_FIRST, ISO_META_NEVER } iso_meta_scheme;
 
 iso_status iso_normalizers_read(const char *file, const json_t *value, iso_token_steps *steps);
 /* Normalizes scratch->text[0]. */

@@ -92,7 +92,8 @@ bool iso_is_word(uint32_t c)
 {
     const utf8proc_category_t of = category(c);
     return (of >= UTF8PROC_CATEGORY_LU && of <= UTF8PROC_CATEGORY_NL) || of == UTF8PROC_CATEGORY_PC ||
-           c == 0x200c || c == 0x200d || (c >= 0x24b6 && c <= 0x24e9);
+           c == 0x200c || c == 0x200d || (c >= 0x24b6 && c <= 0x24e9) || (c >= 0x1f130 && c <= 0x1f149) ||
+           (c >= 0x1f150 && c <= 0x1f169) || (c >= 0x1f170 && c <= 0x1f189);
 }
 
 int iso_lower(uint32_t c, uint32_t out[2])
