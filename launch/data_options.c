@@ -137,6 +137,7 @@ static iso_status suggest_random(iso_status status, const char *name)
 
 static const char of_embedding[] = "the rows of the model's embedding",
                   of_output[] = "the classes of the model's output", of_option[] = "--classes",
+                  of_folder[] = "vocab_size of the model's folder",
                   of_setting[] = "the vocabulary of the model";
 
 /* The number of classes of each token for the loss of a model of a file; 0: its targets are no tokens. */
@@ -155,7 +156,7 @@ static int64_t token_classes(const iso_named_model *named, int64_t context)
 static int64_t find_vocabulary(const iso_named_model *named, int64_t context, bool no_targets,
                                const char **of)
 {
-    *of = of_option;
+    *of = named->folder ? of_folder : of_option;
     if (context == 0 || named->builtin)
         return context ? named->n_outputs : 0;
     int64_t inputs = iso_model_input_limit(named->model, 0),
@@ -224,6 +225,20 @@ const char *iso_tokenizer_name(const iso_train_options *options, const iso_named
     return named->tokenizer ? named->folder : NULL;
 }
 
+/* A folder's tokenizer that cannot be read must not be passed over: bytes are other tokens. */
+static iso_status check_tokenizer(const iso_train_options *options, const iso_named_model *named,
+                                  const char *name)
+{
+    return options->tokenizer || !named->other_tokenizer ||
+                   !iso_is_text_file(name, iso_named_model_context(named))
+               ? ISO_OK
+               : iso_error(ISO_INVALID,
+                           "'%s' is a text, and the folder '%s' has a tokenizer but no tokenizer.json, which "
+                           "save_pretrained() of a fast tokenizer of transformers writes; --tokenizer names "
+                           "another one, or none: each byte is a token",
+                           name, named->folder);
+}
+
 static iso_status open_one(iso_context *ctx, const iso_train_options *options, const char *name,
                            iso_part part, const iso_named_model *named, bool no_targets,
                            iso_dataset **dataset)
@@ -236,11 +251,14 @@ static iso_status open_one(iso_context *ctx, const iso_train_options *options, c
         return open_random(ctx, after, normal, part, named, dataset);
     const char *of;
     int64_t vocabulary = find_vocabulary(named, context, no_targets, &of);
+    iso_status status = iso_agree(ctx, check_tokenizer(options, named, name));
+    if (status != ISO_OK)
+        return status;
     no_targets = no_targets || options->mask_tokens > 0;
-    iso_status status = iso_dataset_open(ctx, name, part, dataset, .x = options->x, .y = options->y,
-                                         .sample_weight = options->sample_weight, .no_targets = no_targets,
-                                         .context = context, .vocabulary = vocabulary, .vocabulary_of = of,
-                                         .tokenizer = iso_tokenizer_name(options, named));
+    status = iso_dataset_open(ctx, name, part, dataset, .x = options->x, .y = options->y,
+                              .sample_weight = options->sample_weight, .no_targets = no_targets,
+                              .context = context, .vocabulary = vocabulary, .vocabulary_of = of,
+                              .tokenizer = iso_tokenizer_name(options, named));
     return status == ISO_OK ? ISO_OK : suggest_random(status, name);
 }
 

@@ -217,6 +217,15 @@ iso_status iso_overwrite_check(const iso_train_options *options, const char *opt
     return check_inputs(options, &(named_file){.option = option, .path = path, .in_place = true});
 }
 
+iso_status iso_overwrite_check_file(const char *option, const char *path, const char *what, const char *input)
+{
+    struct stat about;
+    return stat(input, &about) != 0 || !is_same_file(path, input)
+               ? ISO_OK
+               : iso_error(ISO_INVALID, "%s '%s' is the file of %s; it would be overwritten", option, path,
+                           what);
+}
+
 static iso_status check_outputs(const iso_train_options *options, const named_file *outputs, int count)
 {
     for (int i = 0; i < count; i++) {

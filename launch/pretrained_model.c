@@ -81,15 +81,26 @@ static iso_setting row_for(const iso_setting *change, const iso_setting *own)
     return row;
 }
 
-/* Whether the folder has a tokenizer.json. Collective. */
-static iso_status find_tokenizer(iso_context *ctx, iso_named_model *named)
+static bool has_file(const char *folder, const char *name)
 {
     struct stat about;
-    char *path = iso_file_join(named->folder, "tokenizer.json");
-    uint64_t found = path && stat(path, &about) == 0;
+    char *path = iso_file_join(folder, name);
+    const bool found = path && stat(path, &about) == 0;
     iso_free(path);
+    return found;
+}
+
+/* Whether the folder has a tokenizer.json, or a tokenizer that only other programs read. Collective. */
+static iso_status find_tokenizer(iso_context *ctx, iso_named_model *named)
+{
+    static const char *const others[] = {"tokenizer.model", "spiece.model", "vocab.json", "vocab.txt"};
+    enum { NONE, READ, OTHER };
+    uint64_t found = has_file(named->folder, "tokenizer.json") ? READ : NONE;
+    for (size_t i = 0; i < sizeof others / sizeof *others && found == NONE; i++)
+        found = has_file(named->folder, others[i]) ? OTHER : NONE;
     iso_status status = iso_agree(ctx, iso_broadcast(ctx, &found, sizeof found));
-    named->tokenizer = found != 0;
+    named->tokenizer = found == READ;
+    named->other_tokenizer = found == OTHER;
     return status;
 }
 

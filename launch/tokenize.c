@@ -81,6 +81,21 @@ done:
     return status;
 }
 
+/* Whether the tokenizer's files are kept. */
+static iso_status check_tokenizer_kept(const tokenize_options *options)
+{
+    static const char *const names[] = {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
+                                        "config.json"};
+    iso_status status = iso_overwrite_check_file("--out", options->out, "--tokenizer", options->tokenizer);
+    for (size_t i = 0; i < sizeof names / sizeof *names && status == ISO_OK; i++) {
+        char *file = iso_file_join(options->tokenizer, names[i]);
+        status = file ? iso_overwrite_check_file("--out", options->out, "--tokenizer", file)
+                      : iso_no_memory("the name '%s'", names[i]);
+        iso_free(file);
+    }
+    return status;
+}
+
 static iso_status tokenize_check(const tokenize_options *options)
 {
     if (!options->tokenizer)
@@ -99,14 +114,18 @@ static iso_status tokenize_check(const tokenize_options *options)
     if (options->length && !iso_file_name_ends(options->out, ".h5"))
         return iso_error(ISO_INVALID, "--out '%s': with --length the file is HDF5; its name must end in .h5",
                          options->out);
+    if (!options->length && !options->format && !iso_file_name_ends(options->out, ".bin"))
+        return iso_error(
+            ISO_INVALID,
+            "--out '%s': the name must end in .bin, by which --data knows a file of tokens; with "
+            "--format llm.c it may be any",
+            options->out);
     for (int i = 0; i < options->count; i++) {
-        iso_train_options as = iso_train_options_default();
-        as.data = options->texts[i];
-        iso_status status = iso_overwrite_check(&as, "--out", options->out);
+        iso_status status = iso_overwrite_check_file("--out", options->out, "a text", options->texts[i]);
         if (status != ISO_OK)
             return status;
     }
-    return ISO_OK;
+    return check_tokenizer_kept(options);
 }
 
 static iso_status tokenize_read_options(int argc, char *const *argv, tokenize_options *options)
@@ -169,7 +188,7 @@ static iso_status tokenize_run(iso_context *ctx, int argc, char *const *argv)
     iso_status status;
     ISO_TRY(iso_agree(ctx, tokenize_read_options(argc, argv, &options)));
     ISO_TRY(iso_agree(
-        ctx, iso_is_chief(ctx) ? iso_output_path_check("--out ", options.out, ISO_TARGET_REPLACED) : ISO_OK));
+        ctx, iso_is_chief(ctx) ? iso_output_path_check("--out ", options.out, ISO_TARGET_RENAMED) : ISO_OK));
     ISO_TRY(iso_stop_on_signals(ctx));
     ISO_TRY(iso_agree(ctx, iso_tokenizer_open(options.tokenizer, &tokenizer)));
     ISO_TRY(options.length ? tokenize_records(ctx, &options, tokenizer) : tokenize(ctx, &options, tokenizer));

@@ -16,7 +16,8 @@
 typedef enum iso_target_kind {
     ISO_TARGET_FOLDER,   /* a folder, created if it is missing */
     ISO_TARGET_IN_PLACE, /* a file */
-    ISO_TARGET_REPLACED, /* a file that is written under another name and then replaces the old one */
+    ISO_TARGET_REPLACED, /* what iso_file_replace writes: a link stays, and a device or a pipe is written to */
+    ISO_TARGET_RENAMED,  /* a file that is written under another name and then replaces the old one */
     ISO_TARGET_BELOW,    /* the same, in a folder that is created if it is missing */
 } iso_target_kind;
 /* ISO_INVALID if the output cannot be written, with path and reason. option: "--out ", or "". On one rank. */
@@ -30,6 +31,9 @@ iso_status iso_output_paths_check(const iso_train_options *options);
 iso_status iso_overwrites_check(const iso_train_options *options);
 /* The same for one more output, which may replace no input. Local. */
 iso_status iso_overwrite_check(const iso_train_options *options, const char *option, const char *path);
+/* The same for one output and one input, which the message calls `what`. Local. */
+iso_status iso_overwrite_check_file(const char *option, const char *path, const char *what,
+                                    const char *input);
 
 /* Metrics from text, each with the settings of its row by Keras's names: "accuracy,top_k(k=3),auc(curve=PR)". names
  * get the names as spelled. The arrays have ISO_MAX_METRICS members. ISO_INVALID names what is wrong. Local. */
@@ -52,12 +56,13 @@ typedef struct iso_named_model {
     iso_builtin_settings settings;  /* of a built-in one or a folder */
     iso_pretrained_problem problem; /* of a folder */
     char *folder;                   /* of Hugging Face; NULL: it is none */
-    int64_t context;  /* of the rows of data, if a folder's name is followed by it; 0: the model's */
-    bool weights;     /* the file or the folder has weights too */
-    bool tokenizer;   /* the folder has a tokenizer.json */
-    bool quiet;       /* set before it is found: the file's warnings have been given */
-    iso_model *model; /* NULL: not made yet */
-    int accumulation; /* of the file's optimizer */
+    int64_t context;      /* of the rows of data, if a folder's name is followed by it; 0: the model's */
+    bool weights;         /* the file or the folder has weights too */
+    bool tokenizer;       /* the folder has a tokenizer.json */
+    bool other_tokenizer; /* it has none, but a tokenizer of another form */
+    bool quiet;           /* set before it is found: the file's warnings have been given */
+    iso_model *model;     /* NULL: not made yet */
+    int accumulation;     /* of the file's optimizer */
     iso_pretrained_adapter adapter; /* of --adapter; target NULL: none */
     iso_compile_options compile;    /* the model's own settings, replaced by those of options; without a
                                     distribution */
