@@ -74,6 +74,8 @@ void iso_hf_write_used_window(const iso_llama_options *o, json_t *config);
  * keys of both. */
 iso_status iso_hf_read_windows(const char *file, const json_t *config, int64_t pattern, iso_llama_options *o);
 void iso_hf_write_windows(const iso_llama_options *o, json_t *config);
+/* ISO_INVALID: layer_types are there and not "full_attention" for each layer. */
+iso_status iso_hf_check_full(const char *file, const json_t *config, const iso_llama_options *o);
 /* Whether keys of two kinds of rotary positions can say what the settings do: without a wavelength of their own,
  * blocks with a window have the same positions as the others. */
 bool iso_hf_has_two_rotaries(const iso_llama_options *o);

@@ -1,5 +1,4 @@
 /* Mixtral and Qwen3-MoE, which are Mistral and Qwen3 with experts, OLMoE and Qwen2-MoE. */
-#include <string.h>
 
 #include "models/huggingface/decoders_impl.h"
 
@@ -189,24 +188,12 @@ static const iso_hf_key qwen2_moe_keys[] = {
     FIXED("use_sliding_window", "false"),
     {0}};
 
-/* Without use_sliding_window, a block with a window has one of 0. */
-static iso_status check_full(const char *file, const json_t *config)
-{
-    const json_t *types = json_object_get(config, "layer_types");
-    for (size_t i = 0; i < json_array_size(types); i++) {
-        const char *type = json_string_value(json_array_get(types, i));
-        if (!type || strcmp(type, "full_attention") != 0)
-            return iso_hf_refuse(file, "layer_types", types, "only \"full_attention\" is supported");
-    }
-    return ISO_OK;
-}
-
 static iso_status qwen2_moe_read(const char *file, const json_t *config, iso_builtin_settings *settings)
 {
     static const iso_hf_heads heads = {.kv_heads = 16};
     iso_llama_options *o = &settings->llama;
     iso_status status;
-    ISO_TRY(check_full(file, config));
+    ISO_TRY(iso_hf_check_full(file, config, o));
     ISO_TRY(read_shares(file, config, o));
     ISO_TRY(iso_hf_read_llama(file, config, &heads, o));
     ISO_TRY(read_experts(file, config, 0.001, o));

@@ -58,6 +58,7 @@ static iso_status read_smollm3(const char *file, const json_t *config, iso_built
     ISO_TRY(iso_hf_check_width(file, config, o));
     ISO_TRY(iso_hf_read_llama(file, config, &heads, o));
     ISO_TRY(read_positions(file, config, o));
+    ISO_TRY(iso_hf_check_full(file, config, o)); /* they count without use_sliding_window, too */
 done:
     return status;
 }
@@ -72,7 +73,7 @@ static void write_smollm3(const iso_builtin_settings *settings, json_t *config)
     iso_hf_write_llama(settings, config);
     json_object_set_new(config, "no_rope_layers", list);
     json_object_del(config, "no_rope_layer_interval"); /* the list counts */
-    json_object_del(config, "layer_types");            /* none has a window */
+    iso_hf_write_windows(o, config);
 }
 
 static bool has_smollm3(const iso_builtin_settings *settings)

@@ -64,6 +64,15 @@ void iso_hf_write_windows(const iso_llama_options *o, json_t *config)
         json_object_set_new(config, "sliding_window", json_integer((json_int_t)o->window));
 }
 
+iso_status iso_hf_check_full(const char *file, const json_t *config, const iso_llama_options *o)
+{
+    const iso_llama_options full = {.layers = o->layers};
+    const json_t *types = json_object_get(config, "layer_types");
+    return !types || json_is_null(types) || are_types(types, &full)
+               ? ISO_OK
+               : iso_hf_refuse(file, "layer_types", types, "it must be \"full_attention\" for each layer");
+}
+
 bool iso_hf_has_two_rotaries(const iso_llama_options *o)
 {
     return o->window == 0 || o->local_wavelength != 0 || (o->rope_factor == 0 && o->rope_linear == 1);

@@ -189,6 +189,22 @@ START_TEST(a_written_folder_is_the_same_on_any_mesh)
 }
 END_TEST
 
+START_TEST(a_saved_config_has_the_types_of_layers)
+{
+    const struct network net = {"tests/huggingface/smollm3", "models/layouts/llama-tensor.json"};
+    char path[128], out[96];
+    long bytes;
+    job j = begin_job(&net, &pretrained_settings[0], ISO_F32);
+    snprintf(out, sizeof out, "%s/types", folder);
+    check_ok(iso_pretrained_save(j.model, out, .source = net.folder));
+    snprintf(path, sizeof path, "%s/config.json", out);
+    char *text = read_file(path, &bytes);
+    ck_assert_msg(strstr(text, "\"layer_types\": ["), "%s", text);
+    free(text);
+    pretrained_end_job(&j);
+}
+END_TEST
+
 /* The weights of one rank's slots are in a file of their own, too, and a model that is not compiled has them. */
 START_TEST(a_file_of_weights_alone)
 {
@@ -409,6 +425,11 @@ START_TEST(what_a_config_cannot_have)
         {olmo3_config, "\"default\"", "\"linear\", \"factor\": 2", "the type \"default\" is supported"},
         {smollm3_config, "\"use_sliding_window\": false", "\"use_sliding_window\": true",
          "use_sliding_window is true; only false is supported"},
+        {smollm3_config, "\"full_attention\"", "\"sliding_attention\"",
+         "layer_types is [\"sliding_attention\", \"full_attention\", \"full_attention\"]; it must be "
+         "\"full_attention\" for each layer"},
+        {smollm3_config, "\"full_attention\",", "",
+         "layer_types is [\"full_attention\", \"full_attention\"]"},
         {smollm3_config, "\"no_rope_layers\": [", "\"no_rope_layers\": [0, 0, 1], \"old\": [",
          "no_rope_layers is [0, 0, 1]; supported: for each layer 1, but for every n-th one 0"},
         {smollm3_config, "\"no_rope_layers\": [", "\"no_rope_layers\": [1, 0], \"old\": [",
@@ -505,7 +526,8 @@ START_TEST(what_a_config_cannot_have)
         {qwen2_moe_config, "\"use_sliding_window\": false", "\"use_sliding_window\": true",
          "use_sliding_window is true; only false is supported"},
         {qwen2_moe_config, "\"full_attention\"", "\"sliding_attention\"",
-         "layer_types is [\"sliding_attention\", \"full_attention\"]; only \"full_attention\" is supported"},
+         "layer_types is [\"sliding_attention\", \"full_attention\"]; it must be \"full_attention\" for each "
+         "layer"},
         {qwen2_moe_config, "\"mlp_only_layers\": []", "\"mlp_only_layers\": [1]", "mlp_only_layers is [1]"},
         {gemma_config, "gelu_pytorch_tanh", "silu",
          "hidden_act is \"silu\"; only \"gelu_pytorch_tanh\" is supported"},
@@ -881,11 +903,12 @@ int main(int argc, char **argv)
         return iso_finish(ctx, ISO_INVALID);
     int code = RUN_TESTS_WITH(
         "huggingface", 120, set_up, tear_down, logits_and_steps_are_those_of_pytorch,
-        a_written_folder_is_the_same_on_any_mesh, a_file_of_weights_alone, types_and_files_of_weights,
-        normalisations_multiply_by_one_at_first, what_cannot_be_saved, what_a_config_cannot_have,
-        what_a_config_may_have, null_in_a_config, sizes_that_a_config_lacks, windows_of_some_layers,
-        layers_and_positions_of_gemma, rotary_positions_of_a_config, rotary_positions_of_gpt_neox,
-        settings_that_config_json_contradicts, weights_that_do_not_fit, a_model_of_another_kind);
+        a_written_folder_is_the_same_on_any_mesh, a_saved_config_has_the_types_of_layers,
+        a_file_of_weights_alone, types_and_files_of_weights, normalisations_multiply_by_one_at_first,
+        what_cannot_be_saved, what_a_config_cannot_have, what_a_config_may_have, null_in_a_config,
+        sizes_that_a_config_lacks, windows_of_some_layers, layers_and_positions_of_gemma,
+        rotary_positions_of_a_config, rotary_positions_of_gpt_neox, settings_that_config_json_contradicts,
+        weights_that_do_not_fit, a_model_of_another_kind);
     int end = iso_finish(ctx, ISO_OK);
     return code ? code : end;
 }
