@@ -1,4 +1,5 @@
 /* The model of a folder of Hugging Face that --model names, perhaps with settings: gpt2:context=256. */
+#include <math.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -104,8 +105,18 @@ static iso_status find_tokenizer(iso_context *ctx, iso_named_model *named)
     return status;
 }
 
+/* The rate before an encoder's classifier follows the other settings, unless it is given (NaN: it is not). */
+static void choose_rate(const iso_pretrained *net, iso_named_model *named)
+{
+    iso_pretrained changed = *net;
+    changed.settings = named->settings;
+    if (net->model->labels && isnan(named->settings.bert.classifier_dropout))
+        named->settings.bert.classifier_dropout = iso_pretrained_classifier_dropout(&changed);
+}
+
 /* Reads "context=256,dropout=0", what stands behind the folder's name. */
-static iso_status read_changes(const iso_train_options *options, const char *text, iso_named_model *named)
+static iso_status read_changes(const iso_train_options *options, const iso_pretrained *net, const char *text,
+                               iso_named_model *named)
 {
     iso_setting rows[sizeof change_rows / sizeof *change_rows] = {{0}};
     changes read = {0};
@@ -118,6 +129,7 @@ static iso_status read_changes(const iso_train_options *options, const char *tex
             iso_setting_set(
                 row, &read,
                 iso_setting_get(iso_setting_of(named->builtin->settings, row->name), &named->settings));
+    read.classifier_dropout = NAN;
     iso_status status =
         iso_settings_read_rows("model", options->model, text, rows,
                                (iso_count_range){ISO_BUILTIN_LEAST, ISO_BUILTIN_MOST}, 0, &read);
@@ -128,6 +140,7 @@ static iso_status read_changes(const iso_train_options *options, const char *tex
         if (!is_of_rows(row))
             iso_setting_set(iso_setting_of(named->builtin->settings, row->name), &named->settings,
                             iso_setting_get(row, &read));
+    choose_rate(net, named);
     return ISO_OK;
 }
 
@@ -152,7 +165,7 @@ static iso_status take(const iso_train_options *options, const iso_pretrained *n
                          (long long)options->classes, named->folder, net->vocabulary);
     choose_head(options, named);
     named->n_outputs = !labels ? net->outputs : options->classes ? (int)options->classes : net->labels;
-    return read_changes(options, settings, named);
+    return read_changes(options, net, settings, named);
 }
 
 iso_status iso_pretrained_model_find(iso_context *ctx, const iso_train_options *options,

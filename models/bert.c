@@ -189,6 +189,12 @@ static bool rates_fit(const iso_bert_options *o)
            iso_transformer_rate_fits(graph, "bert", "classifier_dropout", o->classifier_dropout);
 }
 
+static bool pad_fits(const iso_bert_options *o)
+{
+    return (o->pad >= 0 && o->pad < o->vocabulary) ||
+           (o->pad == ISO_BERT_NO_PAD && o->kind != ISO_BERT_ROBERTA);
+}
+
 static bool bert_numbers_fit(const iso_bert_options *o)
 {
     iso_graph *graph = iso_tensor_graph(o->x);
@@ -206,7 +212,7 @@ static bool bert_numbers_fit(const iso_bert_options *o)
     if (o->width % o->heads != 0)
         iso_graph_fail(graph, "bert: width %lld is not a multiple of its %lld heads", (long long)o->width,
                        (long long)o->heads);
-    else if (o->pad < 0 || o->pad >= o->vocabulary || o->separator < 0 || o->separator >= o->vocabulary)
+    else if (!pad_fits(o) || o->separator < 0 || o->separator >= o->vocabulary)
         iso_graph_fail(graph, "bert: pad %lld and separator %lld must be tokens of the vocabulary of %lld",
                        (long long)o->pad, (long long)o->separator, (long long)o->vocabulary);
     else if (o->separator && o->kind == ISO_BERT_DISTILBERT)

@@ -31,6 +31,9 @@ typedef enum iso_bert_head {
     ISO_BERT_MASKED_LM,
 } iso_bert_head;
 
+/* No token is padding. */
+enum { ISO_BERT_NO_PAD = -1 };
+
 /* x: integers [batch, t] below `vocabulary` -> logits, which belong to the graph. Blocks of
  * attention to all positions but those whose token is `pad`, and of a perceptron with exact gelu, each normalised
  * after its sum with its input. Weights are drawn with a standard deviation of 0.02; biases are 0. Layers:
@@ -49,7 +52,8 @@ typedef struct iso_bert_options {
     int64_t hidden;      /* features of the perceptron; 4 width */
     int64_t context;     /* the most tokens of a row; 512 */
     int64_t token_types; /* 2 */
-    int64_t pad;         /* the token of positions that do not count; 0 */
+    /* The token of positions that do not count; 0. ISO_BERT_NO_PAD: all count, not with ISO_BERT_ROBERTA. */
+    int64_t pad;
     /* The token that ends the first of two texts of a row: positions behind the first one have the type 1, all others
      * the type 0. 0: all have the type 0. */
     int64_t separator;

@@ -170,6 +170,18 @@ bool iso_hf_is_known(const iso_hf_architecture *a, iso_graph *graph, const char 
     return false;
 }
 
+bool iso_hf_is_of_head(const iso_hf_architecture *architecture, const char *name)
+{
+    int64_t block, expert;
+    for (int i = 0; iso_hf_architectures[i]; i++) {
+        const iso_hf_architecture *a = iso_hf_architectures[i];
+        for (const iso_hf_tensor *t = a->tensors; strcmp(a->type, architecture->type) == 0 && t->ours; t++)
+            if (t->optional && fits(t->theirs, name, &block, &expert))
+                return true;
+    }
+    return false;
+}
+
 bool iso_hf_is_ignored(const iso_hf_architecture *a, const char *name)
 {
     int64_t block, expert;

@@ -135,11 +135,10 @@ static iso_status read_key(const char *file, const json_t *config, const iso_hf_
     case ISO_HF_FIXED:
         return read_fixed(file, config, key);
     case ISO_HF_COUNT:
-        if (key->zero_is_null && json_is_null(value))
+        if (key->zero_is_null && (value ? json_is_null(value) : number == 0))
             number = 0;
         else
-            status = read_count(file, config, key->key, number, key->zero_is_null ? 0 : 1, ISO_BUILTIN_MOST,
-                                &number);
+            status = read_count(file, config, key->key, number, 1, ISO_BUILTIN_MOST, &number);
         break;
     case ISO_HF_FLAG:
         if (value && !json_is_boolean(value))
@@ -187,21 +186,26 @@ static iso_status unknown_type(const char *file, const json_t *config)
     return status;
 }
 
+static const char *const problems[] = {[ISO_PROBLEM_REGRESSION] = "regression",
+                                       [ISO_PROBLEM_SINGLE_LABEL] = "single_label_classification",
+                                       [ISO_PROBLEM_MULTI_LABEL] = "multi_label_classification"};
+
+/* ISO_PROBLEM_BY_LABELS: it is none of them. */
+static iso_pretrained_problem problem_of(const json_t *value)
+{
+    for (int i = ISO_PROBLEM_REGRESSION; i <= ISO_PROBLEM_MULTI_LABEL && json_is_string(value); i++)
+        if (strcmp(json_string_value(value), problems[i]) == 0)
+            return (iso_pretrained_problem)i;
+    return ISO_PROBLEM_BY_LABELS;
+}
+
 /* Missing or null: transformers decides by the labels. */
 static iso_status read_problem(const char *file, const json_t *config, iso_pretrained_problem *problem)
 {
-    static const char *const names[] = {[ISO_PROBLEM_REGRESSION] = "regression",
-                                        [ISO_PROBLEM_SINGLE_LABEL] = "single_label_classification",
-                                        [ISO_PROBLEM_MULTI_LABEL] = "multi_label_classification"};
     const json_t *value = json_object_get(config, "problem_type");
-    *problem = ISO_PROBLEM_BY_LABELS;
-    if (!value || json_is_null(value))
+    *problem = problem_of(value);
+    if (!value || json_is_null(value) || *problem != ISO_PROBLEM_BY_LABELS)
         return ISO_OK;
-    for (int i = ISO_PROBLEM_REGRESSION; i <= ISO_PROBLEM_MULTI_LABEL && json_is_string(value); i++)
-        if (strcmp(json_string_value(value), names[i]) == 0) {
-            *problem = (iso_pretrained_problem)i;
-            return ISO_OK;
-        }
     return iso_hf_refuse(file, "problem_type", value,
                          "\"regression\", \"single_label_classification\" and \"multi_label_classification\" "
                          "are supported");
@@ -235,17 +239,33 @@ static iso_status read_outputs(const char *file, const json_t *config, const iso
     return status;
 }
 
-static iso_status read_config(const char *file, const json_t *config, iso_pretrained *net)
+/* Copies values of other names of keys to the keys. */
+static iso_status take_aliases(const char *file, const iso_hf_alias *aliases, json_t *config)
+{
+    for (const iso_hf_alias *alias = aliases; alias && alias->alias; alias++) {
+        json_t *value = json_object_get(config, alias->alias), *own = json_object_get(config, alias->key);
+        if (value && own && !json_equal(value, own))
+            return iso_hf_refuse(file, alias->alias, value, "the other name of this key has another value");
+        if (value)
+            json_object_set(config, alias->key, value);
+    }
+    return ISO_OK;
+}
+
+static iso_status read_config(const char *file, json_t *config, iso_pretrained *net)
 {
     const iso_hf_architecture *a = iso_hf_architecture_find(config);
     iso_status status = a ? iso_builtin_model_find(a->builtin, &net->model) : unknown_type(file, config);
     if (status != ISO_OK)
         return status;
+    ISO_TRY(take_aliases(file, a->aliases, config));
     for (const iso_setting *s = net->model->settings; s->name; s++)
         iso_setting_set(s, &net->settings, s->fallback);
     for (const iso_hf_key *key = a->keys; key->key; key++)
         ISO_TRY(read_key(file, config, key, net));
     ISO_TRY(a->read(file, config, &net->settings));
+    if (net->model->labels)
+        ISO_TRY(iso_hf_read_classifier_dropout(file, config, net));
     ISO_TRY(read_outputs(file, config, a, net));
     if (a->labels && net->model->tokens)
         net->vocabulary =
@@ -354,6 +374,35 @@ void iso_hf_write_labels(int64_t count, json_t *config)
     }
     json_object_set_new(config, "id2label", of_number);
     json_object_set_new(config, "label2id", numbers);
+}
+
+/* ISO_PROBLEM_BY_LABELS: transformers has no such loss. */
+static iso_pretrained_problem problem_of_loss(iso_loss loss)
+{
+    switch (loss) {
+    case ISO_LOSS_MSE:
+    case ISO_LOSS_MAE:
+    case ISO_LOSS_HUBER:
+    case ISO_LOSS_LOG_COSH:
+        return ISO_PROBLEM_REGRESSION;
+    case ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS:
+    case ISO_LOSS_CROSSENTROPY_LOGITS:
+        return ISO_PROBLEM_SINGLE_LABEL;
+    case ISO_LOSS_BINARY_CROSSENTROPY_LOGITS:
+        return ISO_PROBLEM_MULTI_LABEL;
+    default:
+        return ISO_PROBLEM_BY_LABELS;
+    }
+}
+
+void iso_hf_write_problem(iso_loss loss, int64_t labels, json_t *config)
+{
+    const iso_pretrained_problem trained = problem_of_loss(loss);
+    iso_pretrained_problem said = problem_of(json_object_get(config, "problem_type"));
+    if (said == ISO_PROBLEM_BY_LABELS)
+        said = labels == 1 ? ISO_PROBLEM_REGRESSION : ISO_PROBLEM_SINGLE_LABEL;
+    if (trained != ISO_PROBLEM_BY_LABELS && trained != said)
+        json_object_set_new(config, "problem_type", json_string(problems[trained]));
 }
 
 void iso_hf_config_write(const iso_hf_architecture *a, const iso_builtin_settings *settings,

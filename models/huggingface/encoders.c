@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "models/huggingface/rows_impl.h"
+#include "runtime/base/arguments.h"
 
 /* ---- BERT and RoBERTa: PyTorch's Linear has matrices [outputs, inputs] ---- */
 
@@ -73,13 +74,12 @@ static const char *const bert_ignored[] = {"bert.embeddings.position_ids", "bert
                                            "cls.*", NULL};
 static const char *const bert_tokens_ignored[] = {
     "bert.embeddings.position_ids", "bert.embeddings.token_type_ids", "bert.pooler.*", "cls.*", NULL};
-/* Copies of the bias, and the head for pairs of texts. */
-static const char *const bert_masked_ignored[] = {
-    "bert.embeddings.position_ids", "bert.embeddings.token_type_ids", "bert.pooler.*",
-    "cls.seq_relationship.*",       "cls.predictions.decoder.bias",   NULL};
-static const char *const roberta_masked_ignored[] = {"roberta.embeddings.position_ids",
-                                                     "roberta.embeddings.token_type_ids", "roberta.pooler.*",
-                                                     "lm_head.decoder.bias", NULL};
+/* The head for pairs of texts, too. */
+static const char *const bert_masked_ignored[] = {"bert.embeddings.position_ids",
+                                                  "bert.embeddings.token_type_ids", "bert.pooler.*",
+                                                  "cls.seq_relationship.*", NULL};
+static const char *const roberta_masked_ignored[] = {
+    "roberta.embeddings.position_ids", "roberta.embeddings.token_type_ids", "roberta.pooler.*", NULL};
 static const char *const roberta_ignored[] = {"roberta.embeddings.position_ids",
                                               "roberta.embeddings.token_type_ids", "roberta.pooler.*",
                                               "lm_head.*", NULL};
@@ -110,10 +110,13 @@ static const iso_hf_key roberta_masked_keys[] = {
 static const iso_hf_key xlm_roberta_masked_keys[] = {
     BERT_KEYS(30522, 1e-12), FIXED("tie_word_embeddings", "true"), {0}};
 
-/* A token from 0 on. A file may lack it. */
+/* A token from 0 on. A file may lack it; null: no token is padding, by which RoBERTa would not have positions. */
 static iso_status read_pad(const char *file, const json_t *config, int64_t fallback, iso_bert_options *o)
 {
     double pad = -1;
+    o->pad = ISO_BERT_NO_PAD;
+    if (o->kind != ISO_BERT_ROBERTA && json_is_null(json_object_get(config, "pad_token_id")))
+        return ISO_OK;
     if (!iso_hf_number(config, "pad_token_id", (double)fallback, &pad) || !(pad >= 0) ||
         pad >= (double)o->vocabulary || pad != (double)(int64_t)pad)
         return iso_hf_refuse(file, "pad_token_id", json_object_get(config, "pad_token_id"),
@@ -147,34 +150,42 @@ done:
     return status;
 }
 
-/* null, too, is the rate of other layers. */
-static iso_status read_classifier_dropout(const char *file, const json_t *config, iso_bert_options *o)
+double iso_pretrained_classifier_dropout(const iso_pretrained *net)
 {
-    static const char key[] = "classifier_dropout";
-    const json_t *value = json_object_get(config, key);
-    o->classifier_dropout = o->dropout;
-    if (json_is_null(value) || iso_hf_number(config, key, o->dropout, &o->classifier_dropout))
-        return ISO_OK;
-    return iso_hf_refuse(file, key, value, "it must be a number");
+    if (ISO_ANY_NULL(net))
+        return 0;
+    const iso_bert_options *o = &net->settings.bert;
+    const bool is_other = o->kind == ISO_BERT_DISTILBERT && o->head == ISO_BERT_TOKEN_CLASSIFICATION;
+    return net->classifier_dropout < 0 || is_other ? o->dropout : net->classifier_dropout;
 }
 
-static iso_status read_bert(const char *file, const json_t *config, int64_t pad, iso_bert_options *o)
+/* Of BERT and RoBERTa null, too, is the rate of other layers. */
+iso_status iso_hf_read_classifier_dropout(const char *file, const json_t *config, iso_pretrained *net)
 {
-    iso_status status = read_all(file, config, "num_attention_heads", "hidden_act", pad, o);
-    return status == ISO_OK ? read_classifier_dropout(file, config, o) : status;
+    const bool distilbert = net->settings.bert.kind == ISO_BERT_DISTILBERT;
+    const char *key = distilbert ? "seq_classif_dropout" : "classifier_dropout";
+    const json_t *value = json_object_get(config, key);
+    double rate = 0.2; /* as in transformers */
+    if (!distilbert && (!value || json_is_null(value)))
+        rate = -1;
+    else if (!iso_hf_number(config, key, rate, &rate) || rate < 0)
+        return iso_hf_refuse(file, key, value, "it must be a number, 0 or more");
+    net->classifier_dropout = rate;
+    net->settings.bert.classifier_dropout = iso_pretrained_classifier_dropout(net);
+    return ISO_OK;
 }
 
 static iso_status bert_read(const char *file, const json_t *config, iso_builtin_settings *settings)
 {
-    return read_bert(file, config, 0, &settings->bert);
+    return read_all(file, config, "num_attention_heads", "hidden_act", 0, &settings->bert);
 }
 
 /* The table of positions has rows for pad and the tokens before it, which no position has. */
 static iso_status roberta_read(const char *file, const json_t *config, iso_builtin_settings *settings)
 {
     iso_bert_options *o = &settings->bert;
-    iso_status status = read_bert(file, config, 1, o);
     o->kind = ISO_BERT_ROBERTA;
+    iso_status status = read_all(file, config, "num_attention_heads", "hidden_act", 1, o);
     if (status == ISO_OK)
         status = iso_hf_count(file, config, "max_position_embeddings", 512, &o->context);
     o->context -= o->pad + 1;
@@ -188,7 +199,8 @@ static iso_status roberta_read(const char *file, const json_t *config, iso_built
 static void write_all(const iso_bert_options *o, const char *activation, json_t *config)
 {
     write_activation(o->gelu_tanh, activation, config);
-    json_object_set_new(config, "pad_token_id", json_integer((json_int_t)o->pad));
+    json_object_set_new(config, "pad_token_id",
+                        o->pad == ISO_BERT_NO_PAD ? json_null() : json_integer((json_int_t)o->pad));
 }
 
 static void bert_write(const iso_builtin_settings *settings, json_t *config)
@@ -282,9 +294,11 @@ static const char *const distilbert_masked_ignored[] = {"distilbert.embeddings.p
         SETTING("max_position_embeddings", COUNT, "context", 512, false),                                    \
         SETTING("dropout", REAL, "dropout", 0.1, false),                                                     \
         SETTING("attention_dropout", REAL, "attention_dropout", 0.1, false)
-static const iso_hf_key distilbert_keys[] = {
-    DISTILBERT_KEYS, SETTING("seq_classif_dropout", REAL, "classifier_dropout", 0.2, false), {0}};
-static const iso_hf_key distilbert_tokens_keys[] = {DISTILBERT_KEYS, {0}};
+static const iso_hf_key distilbert_keys[] = {DISTILBERT_KEYS, {0}};
+static const iso_hf_alias distilbert_aliases[] = {{"hidden_size", "dim"},
+                                                  {"num_attention_heads", "n_heads"},
+                                                  {"num_hidden_layers", "n_layers"},
+                                                  {NULL, NULL}};
 static const iso_hf_key distilbert_masked_keys[] = {
     DISTILBERT_KEYS, FIXED("tie_word_embeddings", "true"), {0}};
 
@@ -295,19 +309,27 @@ static iso_status distilbert_read(const char *file, const json_t *config, iso_bu
     return read_all(file, config, "n_heads", "activation", 0, o);
 }
 
-/* A classifier of tokens drops as other layers do. */
-static iso_status distilbert_tokens_read(const char *file, const json_t *config,
-                                         iso_builtin_settings *settings)
-{
-    settings->bert.head = ISO_BERT_TOKEN_CLASSIFICATION;
-    settings->bert.classifier_dropout = settings->bert.dropout;
-    return distilbert_read(file, config, settings);
-}
+READ(distilbert_tokens_read, distilbert_read, ISO_BERT_TOKEN_CLASSIFICATION)
 READ(distilbert_masked_read, distilbert_read, ISO_BERT_MASKED_LM)
 
 static void distilbert_write(const iso_builtin_settings *settings, json_t *config)
 {
-    write_all(&settings->bert, "activation", config);
+    const iso_bert_options *o = &settings->bert;
+    write_all(o, "activation", config);
+    if (o->head == ISO_BERT_SEQUENCE_CLASSIFICATION)
+        json_object_set_new(config, "seq_classif_dropout", json_real(o->classifier_dropout));
+}
+
+/* A classifier of tokens drops as other layers do. */
+static iso_status distilbert_tokens_check(const char *path, const iso_builtin_settings *settings)
+{
+    const iso_bert_options *o = &settings->bert;
+    return o->classifier_dropout == o->dropout
+               ? ISO_OK
+               : iso_error(ISO_INVALID,
+                           "'%s': classifier_dropout is %g and dropout is %g; config.json has one rate for "
+                           "both of a DistilBERT that classifies tokens",
+                           path, o->classifier_dropout, o->dropout);
 }
 
 /* Its epsilon is no key. */
@@ -418,10 +440,16 @@ const iso_hf_architecture iso_hf_xlm_roberta = {ROWS("xlm-roberta", "XLMRoberta"
                                                 .read = roberta_read,
                                                 .write = roberta_write,
                                                 .has = roberta_has};
-const iso_hf_architecture iso_hf_distilbert = {
-    ROWS("distilbert", "DistilBert"), .prefix = "distilbert.", .tensors = distilbert_tensors,
-    .ignored = distilbert_ignored,    .keys = distilbert_keys, .read = distilbert_read,
-    .write = distilbert_write,        .has = distilbert_has,   LACKS_EPSILON};
+const iso_hf_architecture iso_hf_distilbert = {ROWS("distilbert", "DistilBert"),
+                                               .prefix = "distilbert.",
+                                               .tensors = distilbert_tensors,
+                                               .ignored = distilbert_ignored,
+                                               .keys = distilbert_keys,
+                                               .aliases = distilbert_aliases,
+                                               .read = distilbert_read,
+                                               .write = distilbert_write,
+                                               .has = distilbert_has,
+                                               LACKS_EPSILON};
 
 const iso_hf_architecture iso_hf_bert_tokens = {TOKENS("bert", "Bert"),
                                                 .prefix = "bert.",
@@ -443,10 +471,17 @@ const iso_hf_architecture iso_hf_xlm_roberta_tokens = {TOKENS("xlm-roberta", "XL
                                                        .read = roberta_tokens_read,
                                                        .write = roberta_write,
                                                        .has = roberta_tokens_has};
-const iso_hf_architecture iso_hf_distilbert_tokens = {
-    TOKENS("distilbert", "DistilBert"), .prefix = "distilbert.",        .tensors = distilbert_tokens_tensors,
-    .ignored = distilbert_ignored,      .keys = distilbert_tokens_keys, .read = distilbert_tokens_read,
-    .write = distilbert_write,          .has = distilbert_tokens_has,   LACKS_EPSILON};
+const iso_hf_architecture iso_hf_distilbert_tokens = {TOKENS("distilbert", "DistilBert"),
+                                                      .prefix = "distilbert.",
+                                                      .tensors = distilbert_tokens_tensors,
+                                                      .ignored = distilbert_ignored,
+                                                      .keys = distilbert_keys,
+                                                      .aliases = distilbert_aliases,
+                                                      .read = distilbert_tokens_read,
+                                                      .write = distilbert_write,
+                                                      .has = distilbert_tokens_has,
+                                                      .check = distilbert_tokens_check,
+                                                      LACKS_EPSILON};
 
 const iso_hf_architecture iso_hf_bert_masked = {
     MASKED("bert", "Bert", "bert.", "cls.predictions.decoder.weight"),
@@ -481,6 +516,7 @@ const iso_hf_architecture iso_hf_distilbert_masked = {
     .tensors = distilbert_masked_tensors,
     .ignored = distilbert_masked_ignored,
     .keys = distilbert_masked_keys,
+    .aliases = distilbert_aliases,
     .read = distilbert_masked_read,
     .write = distilbert_write,
     .has = distilbert_masked_has,

@@ -273,7 +273,10 @@ static int find_exactly(const iso_hf_files *files, const char *name, iso_saved_f
 
 static const struct {
     const char *today, *before;
-} endings[] = {{"LayerNorm.weight", "LayerNorm.gamma"}, {"LayerNorm.bias", "LayerNorm.beta"}};
+} endings[] = {{"LayerNorm.weight", "LayerNorm.gamma"},
+               {"LayerNorm.bias", "LayerNorm.beta"},
+               {"cls.predictions.bias", "cls.predictions.decoder.bias"},
+               {"lm_head.bias", "lm_head.decoder.bias"}};
 enum { ENDINGS = sizeof endings / sizeof *endings };
 
 /* The name with another ending; false: it has none of these. */

@@ -27,6 +27,7 @@ typedef struct iso_pretrained {
     int outputs;    /* of the model: the vocabulary; of a classifier the labels */
     int labels;     /* of an encoder: those of the file, also if it is none of a classifier; else 0 */
     iso_pretrained_problem problem;
+    double classifier_dropout; /* of an encoder: before a classifier of rows; below 0: the file has none */
 } iso_pretrained;
 
 /* Reads config.json of a folder. iso_builtin_model_create makes the model, for rows of at most `context` tokens,
@@ -43,6 +44,12 @@ ISO_API iso_status iso_pretrained_read(iso_context *ctx, const char *folder, iso
  * among options that have none: mean squared error of a regression, binary cross-entropy where rows have several
  * labels, otherwise those of iso_builtin_model_objective, whose result it returns. Local. */
 ISO_API int iso_pretrained_objective(const iso_pretrained *net, int outputs, iso_compile_options *options);
+
+/* The rate with which transformers drops before the classifier of an encoder with these settings: that of the file, or,
+ * if it has none (classifier_dropout missing or null) or a DistilBERT classifies tokens, that of other layers. For
+ * .bert.classifier_dropout, which iso_pretrained_read sets so, where .bert.head or .bert.dropout has been changed.
+ * 0: net is NULL. Local. */
+ISO_API double iso_pretrained_classifier_dropout(const iso_pretrained *net);
 
 /* Loads weights into a gpt, llama, bert or vit (iso_gpt and so on, iso_builtin_model_create), on any mesh,
  * compiled or not. path: a folder, a .safetensors file or a .safetensors.index.json file. Each rank reads what its
@@ -70,7 +77,8 @@ typedef struct iso_pretrained_save_options {
     uint64_t max_shard_size;
 } iso_pretrained_save_options;
 /* Writes a gpt, llama, bert or vit to a folder, which is made if it is missing and which transformers'
- * from_pretrained() opens: config.json, and the weights. All ranks write, each its own parts. Each file gets its
+ * from_pretrained() opens: config.json, and the weights. problem_type of a classifier of rows is that of the loss with
+ * which the model is compiled, if transformers has it. All ranks write, each its own parts. Each file gets its
  * name when it is complete, config.json last; then weights that the folder had under other names are removed.
  * ISO_INVALID: the model is another network or has adapters that are not merged, the type is unknown, a number is too
  * large for it, or there would be more than 512 files; ISO_IO. Collective. */

@@ -62,6 +62,11 @@ typedef struct iso_hf_key {
     bool zero_is_null;   /* a setting of 0 is null in the file; ISO_HF_FIXED: null is accepted */
 } iso_hf_key;
 
+/* Another name of a key of config.json. */
+typedef struct iso_hf_alias {
+    const char *alias, *key;
+} iso_hf_alias;
+
 typedef struct iso_hf_architecture {
     const char *type, *class; /* in config.json: "gpt2", "GPT2LMHeadModel" */
     const char *builtin;
@@ -72,8 +77,9 @@ typedef struct iso_hf_architecture {
     const char *const *ignored;   /* tensors that hold nothing that the model has; ends with NULL */
     /* Of tokens, of which files of a model with tied tables may have a copy, and its name; NULL: none has. */
     const char *table, *copy;
-    const char *task;       /* of PEFT; NULL: none */
-    const iso_hf_key *keys; /* ends with NULL */
+    const char *task;            /* of PEFT; NULL: none */
+    const iso_hf_key *keys;      /* ends with NULL */
+    const iso_hf_alias *aliases; /* ends with NULL; NULL: there are none */
     /* What no row says. file: for messages. Reads settings, which have the values of the rows; adds keys to an object
      * that has those of the rows. */
     iso_status (*read)(const char *file, const json_t *config, iso_builtin_settings *settings);
@@ -81,6 +87,9 @@ typedef struct iso_hf_architecture {
     /* Whether it has a network of these settings; NULL: it has all. */
     bool (*has)(const iso_builtin_settings *settings);
     const char *lacks; /* for messages: what it has not; NULL: it has all */
+    /* Whether a config.json can say the settings of such a network with which it is trained; path: for messages.
+     * NULL: it can. */
+    iso_status (*check)(const char *path, const iso_builtin_settings *settings);
 } iso_hf_architecture;
 
 /* Those of gpt2.c, gpt_neox.c, starcoder2.c, decoders.c, mixtures.c, gemma.c, olmo3.c and smollm3.c, in the order of
@@ -132,6 +141,8 @@ bool iso_hf_name_fits(const iso_hf_tensor *row, const char *name, char ours[ISO_
 bool iso_hf_is_theirs(const iso_variable *variable);
 /* Whether a name, perhaps without the prefix, is that of a tensor of one of the graph's variables. */
 bool iso_hf_is_known(const iso_hf_architecture *architecture, iso_graph *graph, const char *name);
+/* Whether a name is that of a tensor of a head of this architecture, or of another one of its type. */
+bool iso_hf_is_of_head(const iso_hf_architecture *architecture, const char *name);
 /* Whether a tensor of a file holds nothing that the model has. */
 bool iso_hf_is_ignored(const iso_hf_architecture *architecture, const char *name);
 
@@ -151,6 +162,10 @@ iso_status iso_hf_refuse(const char *file, const char *key, const json_t *value,
  * names that `config` has if they are as many, otherwise those of transformers. ISO_INVALID: iso_hf_refuse. */
 iso_status iso_hf_read_labels(const char *file, const json_t *config, iso_pretrained *net);
 void iso_hf_write_labels(int64_t count, json_t *config);
+/* Sets the problem_type of a classifier of rows that was trained with a loss, unless `config` says so already. */
+void iso_hf_write_problem(iso_loss loss, int64_t labels, json_t *config);
+/* The rate before the classifier of an encoder, whose other settings have been read. ISO_INVALID: iso_hf_refuse. */
+iso_status iso_hf_read_classifier_dropout(const char *file, const json_t *config, iso_pretrained *net);
 /* A number that a key has; false: it has another value, such as null, which transformers takes of few keys. A key
  * that is missing has the fallback. */
 bool iso_hf_number(const json_t *config, const char *key, double fallback, double *number);
@@ -190,7 +205,8 @@ bool iso_hf_has_rotary(const iso_llama_options *o);
 /* The file and the number in it of a tensor with this name, with the name without the prefix, or with an older name;
  * -1: none has it. */
 int iso_hf_files_find(const iso_hf_files *files, const char *prefix, const char *name, iso_saved_file **file);
-/* Writes today's name for one of an older file, whose normalisations have gamma and beta. */
+/* Writes the name that transformers writes for another one that it reads: of older files, whose normalisations have
+ * gamma and beta, or of a copy of the bias of logits. */
 char *iso_hf_new_name(const char *name, char text[ISO_HF_NAME]);
 /* Removes a folder's index, if it has one, and adds the paths of the files that it named to `paths`, each with a
  * newline. Local. */

@@ -62,52 +62,79 @@ static iso_status check_variable(const loading *l, const iso_variable *variable)
     return status;
 }
 
-/* A model with one table for tokens and logits may have a copy of it in its file. Another matrix would be lost. */
-static iso_status check_copy(const loading *l, iso_saved_file *file, int tensor)
+/* Whether two tensors of one shape, vectors or matrices, have equal elements. On the chief. */
+static iso_status compare(iso_saved_file *file, int tensor, iso_saved_file *other_file, int other,
+                          bool *equal)
 {
     enum { ROWS = 512 };
-    iso_saved_file *other = NULL;
     const iso_shape *shape = &iso_saved_file_tensor(file, tensor)->shape;
-    const int table = iso_hf_files_find(&l->files, l->architecture->prefix, l->architecture->table, &other);
-    bool equal =
-        table >= 0 && shape->rank == 2 && iso_shape_equal(shape, &iso_saved_file_tensor(other, table)->shape);
-    const size_t bytes = equal ? (size_t)(ROWS * shape->dim[1]) * sizeof(float) : 0;
-    void *a = iso_new(bytes + 1), *b = iso_new(bytes + 1);
-    iso_status status = a && b ? ISO_OK : iso_no_memory("rows of '%s'", l->architecture->copy);
-    for (int64_t row = 0; status == ISO_OK && equal && row < shape->dim[0]; row += ROWS) {
+    const int64_t width = shape->rank == 2 ? shape->dim[1] : 1;
+    void *a = iso_new((size_t)(ROWS * width) * sizeof(float)),
+         *b = iso_new((size_t)(ROWS * width) * sizeof(float));
+    iso_status status = a && b ? ISO_OK : iso_no_memory("rows of two tensors");
+    *equal = true;
+    for (int64_t row = 0; status == ISO_OK && *equal && row < shape->dim[0]; row += ROWS) {
         const int64_t rows = shape->dim[0] - row < ROWS ? shape->dim[0] - row : ROWS;
-        const iso_box box = {.rank = 2, .offset = {row, 0}, .extent = {rows, shape->dim[1]}};
+        const iso_box box = {.rank = shape->rank, .offset = {row, 0}, .extent = {rows, width}};
         status = iso_saved_file_read(file, tensor, &box, ISO_F32, a);
         if (status == ISO_OK)
-            status = iso_saved_file_read(other, table, &box, ISO_F32, b);
-        equal = memcmp(a, b, (size_t)(rows * shape->dim[1]) * sizeof(float)) == 0;
+            status = iso_saved_file_read(other_file, other, &box, ISO_F32, b);
+        *equal = memcmp(a, b, (size_t)(rows * width) * sizeof(float)) == 0;
     }
     iso_free(a);
     iso_free(b);
-    if (status == ISO_OK && !equal)
-        status = iso_error(ISO_INVALID, "'%s': '%s' differs from '%s'; the model has one table for both",
-                           iso_saved_file_path(file), l->architecture->copy, l->architecture->table);
     return status;
 }
 
-/* A tensor that the model lacks means that the files belong to another network. */
+/* A tensor of a file, a vector or a matrix, must equal the one that the model reads, `name`. On the chief. */
+static iso_status check_copy(const loading *l, iso_saved_file *file, int tensor, const char *name)
+{
+    iso_saved_file *other_file = NULL;
+    const iso_saved_tensor *theirs = iso_saved_file_tensor(file, tensor);
+    const int other = iso_hf_files_find(&l->files, l->architecture->prefix, name, &other_file);
+    bool equal = other >= 0 && (theirs->shape.rank == 1 || theirs->shape.rank == 2) &&
+                 iso_shape_equal(&theirs->shape, &iso_saved_file_tensor(other_file, other)->shape);
+    iso_status status = equal ? compare(file, tensor, other_file, other, &equal) : ISO_OK;
+    if (status == ISO_OK && !equal)
+        status = iso_error(ISO_INVALID, "'%s': '%s' differs from '%s'; the model has one tensor for both",
+                           iso_saved_file_path(file), theirs->h5_path + 1, name);
+    return status;
+}
+
+/* The tensor whose values one of a file must have, too: of today's name, if the file has another one for it, or of the
+ * table for tokens and logits. NULL: none. */
+static const char *copied(const loading *l, const char *name, const char *today, bool known)
+{
+    if (known)
+        return strcmp(name, today) != 0 ? today : NULL;
+    return l->architecture->copy && strcmp(today, l->architecture->copy) == 0 ? l->architecture->table : NULL;
+}
+
+/* Whether a tensor of a file is of a head that the model does not have, of a network of its type. */
+static bool is_of_other_head(const loading *l, iso_graph *graph, const char *today)
+{
+    return !iso_hf_is_known(l->architecture, graph, today) && iso_hf_is_of_head(l->architecture, today);
+}
+
+/* A tensor that the model lacks means that the files belong to another network, unless it is of another head. */
 static iso_status check_file(const loading *l, iso_graph *graph, iso_saved_file *file)
 {
-    for (int i = 0; i < iso_saved_file_tensors(file); i++) {
+    iso_status status = ISO_OK;
+    for (int i = 0; i < iso_saved_file_tensors(file) && status == ISO_OK; i++) {
         char today[ISO_HF_NAME];
-        const char *name = iso_hf_new_name(iso_saved_file_tensor(file, i)->h5_path + 1, today);
-        if (iso_hf_is_ignored(l->architecture, name) || iso_hf_is_known(l->architecture, graph, name))
+        const char *name = iso_saved_file_tensor(file, i)->h5_path + 1;
+        iso_hf_new_name(name, today);
+        const bool known = iso_hf_is_known(l->architecture, graph, today);
+        const char *of = copied(l, name, today, known);
+        if (iso_hf_is_ignored(l->architecture, today) || is_of_other_head(l, graph, today) || (known && !of))
             continue;
-        iso_status status = ISO_OK;
-        if (!l->architecture->copy || strcmp(name, l->architecture->copy) != 0)
+        if (!of)
             status = iso_error(ISO_INVALID, "'%s' holds the tensor '%s', which the model does not have",
                                iso_saved_file_path(file), name);
         else if (iso_is_chief(iso_graph_context(graph)))
-            status = check_copy(l, file, i);
-        if (status != ISO_OK)
-            return status;
+            status = check_copy(l, file, i, of);
     }
-    return ISO_OK;
+    return status;
 }
 
 /* Heads and the like change what weights of the same shapes compute. */
@@ -146,6 +173,24 @@ static void warn_of_new(const loading *l, iso_graph *graph)
     }
     if (names.length)
         iso_warn("'%s' has no %s: their weights are new, drawn from the seed, and must be trained", l->path,
+                 iso_text_get(&names));
+    iso_text_free(&names);
+}
+
+/* The names of tensors of another head, which only the files have. */
+static void warn_of_other_head(const loading *l, iso_graph *graph)
+{
+    iso_text names = {0};
+    for (int f = 0; f < l->files.count; f++)
+        for (int i = 0; i < iso_saved_file_tensors(l->files.files[f]); i++) {
+            char today[ISO_HF_NAME];
+            const char *name = iso_saved_file_tensor(l->files.files[f], i)->h5_path + 1;
+            iso_hf_new_name(name, today);
+            if (!iso_hf_is_ignored(l->architecture, today) && is_of_other_head(l, graph, today))
+                iso_text_add(&names, "%s'%s'", names.length ? ", " : "", name);
+        }
+    if (names.length)
+        iso_warn("'%s' has %s of another head: the model does not have them, they are ignored", l->path,
                  iso_text_get(&names));
     iso_text_free(&names);
 }
@@ -210,8 +255,10 @@ iso_status iso_pretrained_load_weights(iso_model *model, const char *path)
     ISO_TRY(iso_hf_files_open(ctx, path, &l.files));
     choose_by_names(&l);
     ISO_TRY(iso_agree(ctx, check(&l, graph)));
-    if (iso_is_chief(ctx))
+    if (iso_is_chief(ctx)) {
+        warn_of_other_head(&l, graph);
         warn_of_new(&l, graph);
+    }
     ISO_TRY(iso_model_visit_weights(model, "load_weights", ISO_WEIGHTS_REPLACE, read_part, &l));
 done:
     iso_hf_files_close(&l.files);

@@ -10,6 +10,19 @@ static const iso_hf_key keys[] = {LLAMA_KEYS(11008, 1e-5),
                                   SETTING("attention_bias", FLAG, "qkv_bias", 0, false),
                                   {0}};
 
+/* The base of blocks with a window that have none of their own: WAVELENGTH in transformers 5, before rope_theta. */
+static iso_status check_local_base(const char *file, const json_t *config, const iso_llama_options *o)
+{
+    const json_t *own = json_object_get(json_object_get(config, "rope_parameters"), "sliding_attention"),
+                 *theta = json_object_get(config, "rope_theta");
+    return o->window == 0 || !theta || json_object_get(own, "rope_theta") ||
+                   json_number_value(theta) == WAVELENGTH
+               ? ISO_OK
+               : iso_hf_refuse(file, "rope_theta", theta,
+                               "versions of transformers differ in the base of layers with a window: "
+                               "rope_parameters must hold the rope_theta of \"sliding_attention\"");
+}
+
 static iso_status read_olmo3(const char *file, const json_t *config, iso_builtin_settings *settings)
 {
     static const iso_hf_heads heads = {.null_kv_heads = true};
@@ -21,7 +34,8 @@ static iso_status read_olmo3(const char *file, const json_t *config, iso_builtin
     o->wavelength = WAVELENGTH;
     ISO_TRY(iso_hf_read_heads(file, config, &heads, o));
     ISO_TRY(iso_hf_read_windows(file, config, PATTERN, o));
-    ISO_TRY(iso_hf_positive(file, config, "rope_theta", WAVELENGTH, &o->local_wavelength));
+    ISO_TRY(check_local_base(file, config, o));
+    o->local_wavelength = WAVELENGTH;
     ISO_TRY(iso_hf_read_two_rotaries(file, config, o));
 done:
     return status;

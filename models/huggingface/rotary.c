@@ -225,9 +225,11 @@ static iso_status check_objects(const char *file, const json_t *config)
             return iso_hf_refuse(file, "rope_parameters", both, "it must hold objects");
     if (older && !json_is_null(older) && !json_is_object(older))
         return iso_hf_refuse(file, "rope_scaling", older, "it must be an object");
-    if (type_of(both) || json_object_get(both, "rope_theta"))
+    /* As in transformers, a type or a base beside both objects does not count. */
+    if (!(json_is_object(of[1]) && json_is_object(of[2])) &&
+        (type_of(both) || json_object_get(both, "rope_theta")))
         return iso_hf_refuse(file, "rope_parameters", both,
-                             "it must hold \"" WITHOUT_WINDOW "\" and \"" WITH_WINDOW "\"");
+                             "it must hold the objects \"" WITHOUT_WINDOW "\" and \"" WITH_WINDOW "\"");
     return ISO_OK;
 }
 

@@ -75,7 +75,10 @@ static iso_status save_prepare(iso_model *model, const char *path, saving *s)
 {
     s->path = path;
     s->alone = iso_file_name_ends(path, ".safetensors");
-    return iso_hf_architecture_of(model, path, &s->architecture, &s->settings);
+    iso_status status = iso_hf_architecture_of(model, path, &s->architecture, &s->settings);
+    return status == ISO_OK && !s->alone && s->architecture->check
+               ? s->architecture->check(path, &s->settings)
+               : status;
 }
 
 static void save_free(saving *s)
@@ -254,9 +257,12 @@ static iso_status write_config(iso_model *model, const saving *s, const char *so
     const iso_shape *logits = iso_tensor_shape(iso_model_output(model));
     iso_hf_config_write(s->architecture, &s->settings, iso_storage_type_name(s->stored), config);
     const int64_t outputs = logits->dim[logits->rank - 1];
+    const iso_output_options *compiled = iso_model_compiled_output(model, 0);
     if (s->architecture->labels)
         iso_hf_write_labels(outputs, config);
-    else
+    if (s->architecture->labels && logits->rank == 2 && compiled)
+        iso_hf_write_problem(compiled->loss, outputs, config);
+    if (!s->architecture->labels)
         json_object_set_new(config, "vocab_size", json_integer((json_int_t)outputs));
     return write_json(s, ISO_HF_CONFIG, config);
 }

@@ -521,12 +521,13 @@ static void check_variable(iso_model *a, iso_model *b, const char *path, bool sa
     free(y);
 }
 
-static char warned[1024];
+static char warned[2000];
 
 static void take_warning(void *user, const char *text)
 {
     (void)user;
-    snprintf(warned, sizeof warned, "%s", text);
+    const size_t length = strlen(warned);
+    snprintf(warned + length, sizeof warned - length, "%s\n", text);
 }
 
 /* A folder without a classifier, or with another one: what it has is read, what it lacks is as in a new model. */
@@ -569,6 +570,57 @@ START_TEST(classifiers_that_a_folder_lacks)
 }
 END_TEST
 
+/* The weights of a folder in a model with another head. */
+static void check_other_head(const char *name, iso_bert_head head, const char *ignored, const char *new)
+{
+    iso_pretrained read;
+    check_ok(iso_pretrained_read(ctx, folder_of(name), &read));
+    read.settings.bert.head = head;
+    iso_model *model =
+        iso_builtin_model_create(ctx, read.model, ISO_SHAPE(CONTEXT),
+                                 head == ISO_BERT_MASKED_LM ? 0 : CLASSES, ISO_F32, &read.settings);
+    warned[0] = 0;
+    iso_set_warning_handler(take_warning, NULL);
+    check_ok(iso_pretrained_load_weights(model, folder_of(name)));
+    iso_set_warning_handler(NULL, NULL);
+    if (iso_is_chief(ctx)) {
+        ck_assert_msg(ignored ? !!strstr(warned, ignored) : !strstr(warned, "ignored"), "%s: '%s'", name,
+                      warned);
+        ck_assert_msg(new ? !!strstr(warned, new) : !strstr(warned, "new"), "%s: '%s'", name, warned);
+    }
+    iso_model_destroy(model);
+}
+
+/* As in transformers, tensors of another head are ignored; those of the same name and shape are read. */
+START_TEST(heads_that_a_model_does_not_have)
+{
+    const iso_bert_head of_rows = ISO_BERT_SEQUENCE_CLASSIFICATION, tokens = ISO_BERT_TOKEN_CLASSIFICATION,
+                        masked = ISO_BERT_MASKED_LM;
+    check_other_head("bert", masked, "has 'classifier.bias', 'classifier.weight' of another head",
+                     "has no 'cls.predictions.transform.dense.weight'");
+    check_other_head("bert", tokens, NULL, NULL);
+    check_other_head("bert-tokens", masked, "has 'classifier.bias', 'classifier.weight' of another head",
+                     "has no 'cls.");
+    check_other_head("bert-tokens", of_rows, NULL,
+                     "has no 'bert.pooler.dense.weight', 'bert.pooler.dense.bias':");
+    check_other_head("roberta", tokens,
+                     "has 'classifier.dense.bias', 'classifier.dense.weight', 'classifier.out_proj.bias', "
+                     "'classifier.out_proj.weight' of another head",
+                     "has no 'classifier.weight', 'classifier.bias':");
+    check_other_head("roberta-tokens", of_rows, "has 'classifier.bias', 'classifier.weight' of another head",
+                     "has no 'classifier.dense.weight'");
+    check_other_head("xlm-roberta", masked, "'classifier.out_proj.weight' of another head",
+                     "has no 'lm_head.dense.weight'");
+    check_other_head("distilbert", tokens,
+                     "has 'pre_classifier.bias', 'pre_classifier.weight' of another head", NULL);
+    check_other_head("distilbert", masked, "'pre_classifier.weight' of another head",
+                     "has no 'vocab_transform.weight'");
+    check_other_head("distilbert-tokens", of_rows, NULL,
+                     "has no 'pre_classifier.weight', 'pre_classifier.bias':");
+    check_other_head("bert-masked", tokens, NULL, "has no 'classifier.weight', 'classifier.bias':");
+}
+END_TEST
+
 START_TEST(a_classifier_of_other_labels)
 {
     iso_pretrained read;
@@ -583,6 +635,105 @@ START_TEST(a_classifier_of_other_labels)
     check_refused(iso_pretrained_load_weights(model, folder_of("roberta")),
                   "has no tensor 'bert.embeddings.word_embeddings.weight'");
     iso_model_destroy(model);
+}
+END_TEST
+
+/* A saved folder is for the labels that its loss has. outputs: of the model */
+static void check_problem(const char *name, int outputs, iso_loss loss, iso_pretrained_problem problem)
+{
+    const char *out = in_folder(folder, "problem");
+    iso_pretrained read;
+    check_ok(iso_pretrained_read(ctx, folder_of(name), &read));
+    iso_model *model =
+        iso_builtin_model_create(ctx, read.model, ISO_SHAPE(CONTEXT), outputs, ISO_F32, &read.settings);
+    check_ok(iso_compile(model, .optimizer = iso_sgd(1), .loss = loss));
+    check_ok(iso_pretrained_save(model, out, .source = folder_of(name)));
+    check_ok(iso_pretrained_read(ctx, out, &read));
+    ck_assert_msg(read.problem == problem, "%s, loss %d: %d", name, (int)loss, (int)read.problem);
+    iso_model_destroy(model);
+}
+
+START_TEST(problems_of_saved_folders)
+{
+    check_problem("bert", 3, ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS, ISO_PROBLEM_BY_LABELS);
+    check_problem("bert", 3, ISO_LOSS_BINARY_CROSSENTROPY_LOGITS, ISO_PROBLEM_MULTI_LABEL);
+    check_problem("bert", 3, ISO_LOSS_MSE, ISO_PROBLEM_REGRESSION);
+    check_problem("bert", 1, ISO_LOSS_HUBER, ISO_PROBLEM_BY_LABELS);
+    check_problem("bert", 1, ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS, ISO_PROBLEM_SINGLE_LABEL);
+    check_problem("distilbert-multi", 3, ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS, ISO_PROBLEM_SINGLE_LABEL);
+    check_problem("distilbert-multi", 3, ISO_LOSS_POISSON, ISO_PROBLEM_MULTI_LABEL);
+    check_problem("bert-regression", 3, ISO_LOSS_BINARY_CROSSENTROPY_LOGITS, ISO_PROBLEM_MULTI_LABEL);
+    check_problem("bert-tokens", 3, ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS, ISO_PROBLEM_BY_LABELS);
+}
+END_TEST
+
+/* ---- the two names of a bias of masked tokens ---- */
+
+/* A copy of a folder's weights whose header has one text replaced by another, with some bytes of 0 at its end. */
+static const char *write_weights(const char *name, const char *old, const char *new, int zeros)
+{
+    char path[128];
+    long bytes;
+    snprintf(path, sizeof path, "%s/model.safetensors", folder_of(name));
+    char *data = read_file(path, &bytes), *header = data + sizeof(uint64_t);
+    uint64_t length;
+    memcpy(&length, data, sizeof length);
+    const char *at = memmem(header, length, old, strlen(old)), *rest = at + strlen(old);
+    ck_assert_msg(at, "%s has no %s", path, old);
+    const char *out_path = in_folder(folder, "altered.safetensors");
+    FILE *out = iso_is_chief(ctx) ? fopen(out_path, "wb") : NULL;
+    if (out) {
+        const uint64_t other = length + strlen(new) - strlen(old);
+        fwrite(&other, sizeof other, 1, out);
+        fprintf(out, "%.*s%s", (int)(at - header), header, new);
+        fwrite(rest, 1, (size_t)(data + bytes - rest), out);
+        for (int i = 0; i < zeros; i++)
+            fputc(0, out);
+        fclose(out);
+    }
+    free(data);
+    check_ok(iso_agree(ctx, ISO_OK));
+    return out_path;
+}
+
+static iso_model *make_masked(const char *name)
+{
+    iso_pretrained read;
+    check_ok(iso_pretrained_read(ctx, folder_of(name), &read));
+    return iso_builtin_model_create(ctx, read.model, ISO_SHAPE(CONTEXT), 0, ISO_F32, &read.settings);
+}
+
+/* Only the other name is there: it is read. Both are, with other values: refused. size: of the bias's elements */
+static void check_bias(const char *name, const char *bias, const char *other, const char *dtype, int size)
+{
+    char old[80], new[200], message[160];
+    long bytes;
+    uint64_t length;
+    iso_model *model = make_masked(name), *usual = make_masked(name);
+    check_ok(iso_pretrained_load_weights(usual, folder_of(name)));
+    snprintf(old, sizeof old, "\"%s\"", bias);
+    snprintf(new, sizeof new, "\"%s\"", other);
+    check_ok(iso_pretrained_load_weights(model, write_weights(name, old, new, 0)));
+    check_variable(model, usual, "logits/bias", true);
+    snprintf(new, sizeof new, "%s/model.safetensors", folder_of(name));
+    char *data = read_file(new, &bytes);
+    memcpy(&length, data, sizeof length);
+    free(data);
+    const int end = (int)((uint64_t)bytes - length - sizeof length);
+    snprintf(new, sizeof new, "\"%s\":{\"dtype\":\"%s\",\"shape\":[%d],\"data_offsets\":[%d,%d]},\"%s\"",
+             other, dtype, VOCABULARY, end, end + VOCABULARY * size, bias);
+    snprintf(message, sizeof message, "'%s' differs from '%s'; the model has one tensor for both", other,
+             bias);
+    check_refused(iso_pretrained_load_weights(model, write_weights(name, old, new, VOCABULARY * size)),
+                  message);
+    iso_model_destroy(model);
+    iso_model_destroy(usual);
+}
+
+START_TEST(biases_of_masked_tokens_under_both_names)
+{
+    check_bias("bert-masked", "cls.predictions.bias", "cls.predictions.decoder.bias", "F32", 4);
+    check_bias("roberta-masked", "lm_head.bias", "lm_head.decoder.bias", "BF16", 2);
 }
 END_TEST
 
@@ -622,8 +773,12 @@ START_TEST(what_a_config_cannot_have)
     check_no_config("bert", "\"is_decoder\": false", "\"problem_type\": 1", "problem_type is 1");
     check_no_config("bert-masked", "\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false",
                     "tie_word_embeddings is false; only true is supported");
-    check_no_config("bert", "\"pad_token_id\": 0", "\"pad_token_id\": null",
+    check_no_config("roberta", "\"pad_token_id\": 1", "\"pad_token_id\": null",
                     "pad_token_id is null; it must be a token of the vocabulary");
+    check_no_config("bert", "\"pad_token_id\": 0", "\"pad_token_id\": -1",
+                    "pad_token_id is -1; it must be a token of the vocabulary");
+    check_no_config("distilbert", "\"n_heads\": 3", "\"n_heads\": 3, \"num_attention_heads\": 2",
+                    "num_attention_heads is 2; the other name of this key has another value");
     check_no_config("bert", "\"pad_token_id\": 0", "\"pad_token_id\": 31",
                     "pad_token_id is 31; it must be a token of the vocabulary");
     check_no_config("bert", "\"classifier_dropout\": 0.3", "\"classifier_dropout\": \"a\"",
@@ -664,6 +819,59 @@ START_TEST(what_a_config_may_have)
     ck_assert_int_eq(o->context, 7);
     check_ok(parse_altered("distilbert", "\"seq_classif_dropout\": 0.2", "\"a\": 0", &net));
     ck_assert_double_eq(o->classifier_dropout, 0.2);
+    check_ok(parse_altered("distilbert", "\"n_heads\"", "\"num_hidden_layers\": 2, \"num_attention_heads\"",
+                           &net));
+    ck_assert(o->heads == 3 && o->layers == 2);
+    check_ok(parse_altered("distilbert", "\"dim\"", "\"hidden_size\"", &net));
+    ck_assert_int_eq(o->width, 12);
+    check_ok(parse_altered("bert", "\"pad_token_id\": 0", "\"pad_token_id\": null", &net));
+    ck_assert_int_eq(o->pad, ISO_BERT_NO_PAD);
+    check_ok(parse_altered("distilbert", "\"pad_token_id\": 0", "\"pad_token_id\": null", &net));
+    ck_assert_int_eq(o->pad, ISO_BERT_NO_PAD);
+}
+END_TEST
+
+static void check_rate(iso_pretrained net, iso_bert_head head, double rate)
+{
+    net.settings.bert.head = head;
+    net.settings.bert.dropout = 0.7;
+    ck_assert_double_eq(iso_pretrained_classifier_dropout(&net), rate);
+}
+
+/* Before the classifier: that of the file, or that of other layers, also when that is changed. */
+START_TEST(rates_of_dropout_before_classifiers)
+{
+    iso_pretrained net;
+    check_ok(parse_altered("bert", "\"classifier_dropout\": 0.3", "\"classifier_dropout\": 0.3", &net));
+    check_rate(net, ISO_BERT_SEQUENCE_CLASSIFICATION, 0.3);
+    check_rate(net, ISO_BERT_TOKEN_CLASSIFICATION, 0.3);
+    check_ok(parse_altered("bert", "\"classifier_dropout\": 0.3", "\"classifier_dropout\": null", &net));
+    check_rate(net, ISO_BERT_SEQUENCE_CLASSIFICATION, 0.7);
+    check_ok(parse_altered("bert", "\"classifier_dropout\": 0.3,", "", &net));
+    check_rate(net, ISO_BERT_TOKEN_CLASSIFICATION, 0.7);
+    check_ok(parse_altered("distilbert-tokens", "\"dropout\": 0.1", "\"dropout\": 0.4", &net));
+    ck_assert_double_eq(net.settings.bert.classifier_dropout, 0.4);
+    check_rate(net, ISO_BERT_TOKEN_CLASSIFICATION, 0.7);
+    check_rate(net, ISO_BERT_SEQUENCE_CLASSIFICATION, 0.2);
+    check_ok(iso_pretrained_read(ctx, folder_of("distilbert-masked"), &net));
+    check_rate(net, ISO_BERT_SEQUENCE_CLASSIFICATION, 0.2);
+    check_refused(parse_altered("bert", "\"classifier_dropout\": 0.3", "\"classifier_dropout\": -1", &net),
+                  "classifier_dropout is -1; it must be a number, 0 or more");
+}
+END_TEST
+
+START_TEST(rates_that_no_config_says)
+{
+    iso_pretrained read;
+    check_ok(iso_pretrained_read(ctx, folder_of("distilbert-tokens"), &read));
+    read.settings.bert.classifier_dropout = 0.9;
+    iso_model *model =
+        iso_builtin_model_create(ctx, read.model, ISO_SHAPE(CONTEXT), CLASSES, ISO_F32, &read.settings);
+    check_refused(iso_pretrained_save_check(model, "out"),
+                  "classifier_dropout is 0.9 and dropout is 0.1; config.json has one rate for both");
+    check_ok(iso_pretrained_save_check(model, "out.safetensors"));
+    check_ok(iso_pretrained_load_weights(model, folder_of("distilbert-tokens")));
+    iso_model_destroy(model);
 }
 END_TEST
 
@@ -759,8 +967,10 @@ int main(int argc, char **argv)
         "encoders", 120, set_up, tear_down, logits_and_losses_are_those_of_pytorch,
         adapters_and_whole_classifiers_are_those_of_peft, a_saved_adapter_has_the_classifier,
         gradients_are_those_of_pytorch, other_precisions, a_written_folder_has_the_same_weights_on_any_mesh,
-        classifiers_that_a_folder_lacks, a_classifier_of_other_labels, what_a_config_cannot_have,
-        what_a_config_may_have, settings_that_do_not_fit, images_that_do_not_fit, images_that_are_no_squares);
+        classifiers_that_a_folder_lacks, heads_that_a_model_does_not_have, a_classifier_of_other_labels,
+        problems_of_saved_folders, biases_of_masked_tokens_under_both_names, what_a_config_cannot_have,
+        what_a_config_may_have, rates_of_dropout_before_classifiers, rates_that_no_config_says,
+        settings_that_do_not_fit, images_that_do_not_fit, images_that_are_no_squares);
     int end = iso_finish(ctx, ISO_OK);
     return code ? code : end;
 }

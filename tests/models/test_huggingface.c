@@ -435,6 +435,8 @@ START_TEST(what_a_config_cannot_have)
         {smollm3_config, "\"no_rope_layers\": [", "\"no_rope_layers\": [1, 0], \"old\": [",
          "no_rope_layers is [1, 0]"},
         {smollm3_config, "\"no_rope_layers\": [", "\"no_rope_layer_interval\": 0, \"old\": [", "duplicate"},
+        {starcoder_config, "\"sliding_window\": 5", "\"sliding_window\": 0",
+         "sliding_window is 0; it must be a count"},
         {starcoder_config, "\"use_bias\": true", "\"use_bias\": false", "use_bias is false; only true"},
         {starcoder_config, "\"num_key_value_heads\": 1", "\"num_key_value_heads\": 2",
          "num_key_value_heads is 2; it must divide num_attention_heads"},
@@ -553,8 +555,10 @@ START_TEST(what_a_config_cannot_have)
          "rope_parameters is {\"factor\": 2.0"},
         {gemma3_config, "\"rope_type\": \"default\"", "\"rope_type\": \"linear\"",
          "sliding_attention is {\"rope_theta\": 20.0, \"rope_type\": \"linear\"}; the type \"default\""},
-        {gemma3_config, "\"rope_parameters\": {", "\"rope_parameters\": {\"rope_theta\": 5, \"x\": 1,",
-         "it must hold \"full_attention\" and \"sliding_attention\""},
+        {gemma3_config, "\"rope_parameters\": {", "\"rope_parameters\": {\"rope_theta\": 5}, \"x\": {",
+         "it must hold the objects \"full_attention\" and \"sliding_attention\""},
+        {olmo3_config, "\"rope_parameters\": {", "\"rope_theta\": 50, \"x\": {",
+         "rope_theta is 50; versions of transformers differ in the base of layers with a window"},
         {gemma3_config, "\"sliding_window\": 5", "\"sliding_window\": 5, \"rope_scaling\": \"linear\"",
          "rope_scaling is \"linear\"; it must be an object"},
         {gemma3_config, "\"rope_theta\": 20.0", "\"rope_theta\": 0",
@@ -751,6 +755,21 @@ START_TEST(rotary_positions_of_a_config)
 }
 END_TEST
 
+/* Of OLMo 3: those of blocks without a window, and of others; transformers 5 keeps what else was given beside them. */
+START_TEST(rotary_positions_of_olmo3)
+{
+    iso_pretrained net;
+    const iso_llama_options *o = &net.settings.llama;
+    check_ok(parse_altered(olmo3_config, "\"rope_parameters\": {",
+                           "\"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 64.0,", &net));
+    ck_assert(o->wavelength == 100 && o->local_wavelength == 50 && o->rope_yarn);
+    check_ok(parse_altered(olmo3_config, "\"rope_parameters\": {", "\"rope_theta\": 5e5, \"x\": {", &net));
+    ck_assert(o->wavelength == 500000 && o->local_wavelength == 500000);
+    check_ok(parse_altered(olmo3_config, "\"rope_theta\": 50.0,", "", &net));
+    ck_assert(o->wavelength == 100 && o->local_wavelength == 500000);
+}
+END_TEST
+
 /* Of GPT-NeoX they turn a part of the features, in files of all versions. */
 START_TEST(rotary_positions_of_gpt_neox)
 {
@@ -907,8 +926,8 @@ int main(int argc, char **argv)
         a_file_of_weights_alone, types_and_files_of_weights, normalisations_multiply_by_one_at_first,
         what_cannot_be_saved, what_a_config_cannot_have, what_a_config_may_have, null_in_a_config,
         sizes_that_a_config_lacks, windows_of_some_layers, layers_and_positions_of_gemma,
-        rotary_positions_of_a_config, rotary_positions_of_gpt_neox, settings_that_config_json_contradicts,
-        weights_that_do_not_fit, a_model_of_another_kind);
+        rotary_positions_of_a_config, rotary_positions_of_olmo3, rotary_positions_of_gpt_neox,
+        settings_that_config_json_contradicts, weights_that_do_not_fit, a_model_of_another_kind);
     int end = iso_finish(ctx, ISO_OK);
     return code ? code : end;
 }
