@@ -178,6 +178,14 @@ static void add_limit(iso_dataset_check_options *check, int component, iso_dtype
     check->below_of[component] = of;
 }
 
+static void add_target_limit(iso_dataset_check_options *check, int component, iso_loss loss, int64_t below,
+                             const char *of)
+{
+    add_limit(check, component, iso_loss_target_dtype(loss), below, of);
+    if (component < ISO_MAX_COMPONENTS)
+        check->fraction[component] = iso_loss_targets_of(loss) == ISO_LOSS_OF_FRACTIONS;
+}
+
 /* The limits and types of a model of a file: of its inputs, and of the targets of outputs that have any. */
 static void add_limits_of_file(const iso_named_model *named, iso_dataset_check_options *check)
 {
@@ -191,8 +199,7 @@ static void add_limits_of_file(const iso_named_model *named, iso_dataset_check_o
             continue;
         if (component < ISO_MAX_COMPONENTS)
             check->besides[component] = ignored_label(named, i);
-        add_limit(check, component++, iso_loss_target_dtype(loss),
-                  iso_model_target_limit(named->model, i, loss), of_output);
+        add_target_limit(check, component++, loss, iso_model_target_limit(named->model, i, loss), of_output);
     }
 }
 
@@ -201,7 +208,7 @@ static void add_limits_of_builtin(const iso_named_model *named, iso_dataset_chec
     const iso_loss loss = named->compile.loss;
     add_limit(check, 0, named->builtin->tokens ? ISO_I32 : ISO_F32, iso_named_model_vocabulary(named),
               named->builtin->labels ? of_setting : of_option);
-    add_limit(check, 1, iso_loss_target_dtype(loss), is_sparse(loss) ? named->n_outputs : 0, of_option);
+    add_target_limit(check, 1, loss, is_sparse(loss) ? named->n_outputs : 0, of_option);
     check->besides[1] = ignored_label(named, 0);
 }
 

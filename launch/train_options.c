@@ -154,8 +154,8 @@ static const iso_argument table[] = {
            "in bfloat16, and variables, losses "
            "and metrics are float32"),
     FLAG(check_data, "check-data",
-         "reads all data first; a NaN, an infinity, or a token or label that the model does not have is an "
-         "error"),
+         "reads all data first; a NaN, an infinity, a token or label that the model does not have, or a "
+         "target that is not from 0 to 1 where the loss needs one, is an error"),
     SESSION(seed),
     TEXT(checkpoint, "checkpoint", "DIR/NAME.weights.h5",
          "writes checkpoints, from which --resume continues; the name may contain values: "

@@ -45,8 +45,8 @@ ISO_API iso_status iso_pretrained_read(iso_context *ctx, const char *folder, iso
  * labels, otherwise those of iso_builtin_model_objective, whose result it returns. Local. */
 ISO_API int iso_pretrained_objective(const iso_pretrained *net, int outputs, iso_compile_options *options);
 
-/* The rate with which transformers drops before the classifier of an encoder with these settings: that of the file, or,
- * if it has none (classifier_dropout missing or null) or a DistilBERT classifies tokens, that of other layers. For
+/* The rate with which transformers drops before the classifier of an encoder with these settings: that of the file,
+ * or, if it has none (classifier_dropout missing or null) or a DistilBERT classifies tokens, that of other layers. For
  * .bert.classifier_dropout, which iso_pretrained_read sets so, where .bert.head or .bert.dropout has been changed.
  * 0: net is NULL. Local. */
 ISO_API double iso_pretrained_classifier_dropout(const iso_pretrained *net);
@@ -77,9 +77,10 @@ typedef struct iso_pretrained_save_options {
     uint64_t max_shard_size;
 } iso_pretrained_save_options;
 /* Writes a gpt, llama, bert or vit to a folder, which is made if it is missing and which transformers'
- * from_pretrained() opens: config.json, and the weights. problem_type of a classifier of rows is that of the loss with
- * which the model is compiled, if transformers has it. All ranks write, each its own parts. Each file gets its
- * name when it is complete, config.json last; then weights that the folder had under other names are removed.
+ * from_pretrained() opens: config.json, and the weights. problem_type of a classifier of rows is that of the loss
+ * with which the model is compiled, if transformers has it. All ranks write, each its own parts. Each file gets its
+ * name when it is complete, config.json last; then weights that the folder had under other names are removed, and
+ * those that a killed save had begun.
  * ISO_INVALID: the model is another network or has adapters that are not merged, the type is unknown, a number is too
  * large for it, or there would be more than 512 files; ISO_IO. Collective. */
 ISO_API iso_status iso_pretrained_save_with(iso_model *model, const iso_pretrained_save_options *options,

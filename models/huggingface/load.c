@@ -101,8 +101,8 @@ static iso_status check_copy(const loading *l, iso_saved_file *file, int tensor,
     return status;
 }
 
-/* The tensor whose values one of a file must have, too: of today's name, if the file has another one for it, or of the
- * table for tokens and logits. NULL: none. */
+/* The tensor whose values one of a file must have, too: that of today's name, if the file has another one for it, or
+ * the table for tokens and logits. NULL: none. */
 static const char *copied(const loading *l, const char *name, const char *today, bool known)
 {
     if (known)

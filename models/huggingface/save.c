@@ -312,15 +312,40 @@ static bool is_new(const saving *s, const char *name)
     return found;
 }
 
-/* Adds the paths of files that only one of several files of weights would be: a save that was killed may have left
- * them without an index. */
+/* The files besides the weights and config.json, which a source may have. */
+static const char *const copied[] = {
+    "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.json",
+    "merges.txt",     "tokenizer.model",       "chat_template.jinja",     "generation_config.json",
+    "vocab.txt",      "added_tokens.json",     "sentencepiece.bpe.model", "preprocessor_config.json"};
+enum { COPIED = sizeof copied / sizeof *copied };
+
+/* Whether a name is that of iso_file_replace for a file of this name while it is written: "config.json.123.new". */
+static bool is_unfinished(const char *name, const char *of)
+{
+    const size_t length = strlen(of);
+    if (strncmp(name, of, length) != 0 || name[length] != '.')
+        return false;
+    const size_t digits = strspn(name + length + 1, "0123456789");
+    return digits > 0 && strcmp(name + length + 1 + digits, ".new") == 0;
+}
+
+static bool is_left(const char *name)
+{
+    bool left = is_unfinished(name, ISO_HF_CONFIG) || is_unfinished(name, ISO_HF_INDEX);
+    for (int i = 0; i < COPIED && !left; i++)
+        left = is_unfinished(name, copied[i]);
+    return left;
+}
+
+/* Adds the paths of files that only one of several files of weights would be, and of files that were not complete: a
+ * save that was killed may have left them. */
 static void add_parts(const char *folder, iso_text *paths)
 {
     static const char pattern[] = "model-[0-9][0-9][0-9][0-9][0-9]-of-[0-9][0-9][0-9][0-9][0-9].safetensors";
     const struct dirent *entry;
     DIR *all = opendir(folder);
     while (all && (entry = readdir(all)))
-        if (fnmatch(pattern, entry->d_name, 0) == 0)
+        if (fnmatch(pattern, entry->d_name, 0) == 0 || is_left(entry->d_name))
             iso_text_add(paths, "%s/%s\n", folder, entry->d_name);
     if (all)
         closedir(all);
@@ -346,13 +371,9 @@ static iso_status remove_old(saving *s)
  * counts instead of the index. */
 static iso_status write_others(iso_model *model, saving *s, const char *source)
 {
-    static const char *const names[] = {
-        "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.json",
-        "merges.txt",     "tokenizer.model",       "chat_template.jinja",     "generation_config.json",
-        "vocab.txt",      "added_tokens.json",     "sentencepiece.bpe.model", "preprocessor_config.json"};
     iso_status status = ISO_OK;
-    for (size_t i = 0; source && i < sizeof names / sizeof *names; i++)
-        ISO_TRY(copy(source, s->path, names[i]));
+    for (int i = 0; source && i < COPIED; i++)
+        ISO_TRY(copy(source, s->path, copied[i]));
     if (s->file_count > 1)
         ISO_TRY(write_index(s));
     ISO_TRY(write_config(model, s, source));

@@ -20,9 +20,11 @@ typedef struct chunk {
     const iso_dataset_check_options *options;
 } chunk;
 
-/* below: 0: any; besides: another number that is possible; 0: none */
-static bool is_bad(iso_dtype dtype, const void *element, int64_t below, int besides)
+/* Whether a value of a component is none that the options allow. */
+static bool is_bad(const iso_dataset_check_options *o, int component, iso_dtype dtype, const void *element)
 {
+    const int64_t below = o->below[component];
+    const int besides = o->besides[component];
     double value = 0;
     if (dtype == ISO_F32)
         value = (double)*(const float *)element;
@@ -31,7 +33,8 @@ static bool is_bad(iso_dtype dtype, const void *element, int64_t below, int besi
     else
         iso_convert(dtype, element, ISO_F64, &value, 1);
     const bool other = besides && value == besides;
-    return !isfinite(value) || (below && !other && !(value > -1 && value < (double)below));
+    return !isfinite(value) || (below && !other && !(value > -1 && value < (double)below)) ||
+           (o->fraction[component] && !(value >= 0 && value <= 1));
 }
 
 /* Whether the conversion to another type keeps it a number. */
@@ -86,12 +89,13 @@ static iso_status bad_element(const iso_dataset *ds, const chunk *c, int compone
     add_position(&spec->shape[component], i % spec->elements[component], &text);
     iso_element_text(dtype, element, value, sizeof value);
     iso_text_add(&text, ": %s", value);
-    if (!is_bad(dtype, element, below,
-                c->options->besides[component])) /* so the type of the input does not have it */
+    if (!is_bad(c->options, component, dtype, element)) /* so the type of the input does not have it */
         iso_text_add(&text, " is not a value of %s", iso_dtype_name(c->options->used_as[component]));
     else if (below)
         iso_text_add(&text, " is not in 0 to %" PRId64 "%s%s%s", below - 1, of ? " (" : "", of ? of : "",
                      of ? ")" : "");
+    else if (c->options->fraction[component])
+        iso_text_add(&text, " is not from 0 to 1");
     iso_status status = iso_error(ISO_INVALID, "%s: %s", ds->top->name, iso_text_get(&text));
     iso_text_free(&text);
     return status;
@@ -104,11 +108,11 @@ static iso_status check_chunk(const iso_dataset *ds, const chunk *c)
         const size_t size = iso_dtype_size(spec->dtype[k]);
         const iso_dtype dtype = spec->dtype[k], used_as = c->options->used_as[k];
         const bool converts = used_as && used_as != dtype;
-        const bool any = iso_dtype_is_float(dtype) || c->options->below[k] || converts;
+        const bool any =
+            iso_dtype_is_float(dtype) || c->options->below[k] || c->options->fraction[k] || converts;
         for (int64_t i = 0; any && i < c->rows * spec->elements[k]; i++) {
             const char *element = (const char *)c->out[k] + (size_t)i * size;
-            if (is_bad(dtype, element, c->options->below[k], c->options->besides[k]) ||
-                (converts && !fits(dtype, element, used_as)))
+            if (is_bad(c->options, k, dtype, element) || (converts && !fits(dtype, element, used_as)))
                 return bad_element(ds, c, k, i);
         }
     }

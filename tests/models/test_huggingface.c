@@ -308,6 +308,8 @@ START_TEST(types_and_files_of_weights)
         snprintf(path, sizeof path, "%s/model-00002-of-00003.safetensors", out);
         check_same_file(path, &first[0], &bytes[0]);
         write_text("split/model-00007-of-00009.safetensors", "of a run that was killed");
+        write_text("split/config.json.123.new", "of a run that was killed");
+        write_text("split/model.safetensors.index.json.77.new", "");
         check_ok(iso_pretrained_save(j.model, out, .dtype = "bfloat16", .max_shard_size = 9000));
         check_names(out, one);
         check_ok(iso_pretrained_load_weights(again.model, out));
@@ -755,7 +757,7 @@ START_TEST(rotary_positions_of_a_config)
 }
 END_TEST
 
-/* Of OLMo 3: those of blocks without a window, and of others; transformers 5 keeps what else was given beside them. */
+/* Of OLMo 3: of blocks without a window and of the others; what transformers 5 keeps beside them does not count. */
 START_TEST(rotary_positions_of_olmo3)
 {
     iso_pretrained net;

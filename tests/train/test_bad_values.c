@@ -336,6 +336,28 @@ START_TEST(not_a_number)
 }
 END_TEST
 
+/* Labels of 0 and 1, as a binary cross-entropy has them. */
+START_TEST(not_from_0_to_1)
+{
+    static const float wrong[] = {2, -100, -0.5f};
+    for (int i = 0; i < 3; i++) {
+        iso_dataset *data = NULL;
+        float values[4 * 2] = {0, 1, 0.5f, 0, 1, 0, 0, 1};
+        check_ok(iso_dataset_arrays(ctx, &data, .x = {values, ISO_F32, ISO_SHAPE(4, 2)}));
+        check_ok(iso_dataset_batch(data, 2));
+        check_ok(iso_dataset_check(data, .fraction = {true}));
+        iso_dataset_destroy(data);
+        values[5] = wrong[i];
+        check_ok(iso_dataset_arrays(ctx, &data, .x = {values, ISO_F32, ISO_SHAPE(4, 2)}));
+        check_ok(iso_dataset_batch(data, 2));
+        check_ok(iso_dataset_check(data));
+        check_refused(iso_dataset_check(data, .fraction = {true}), "row 2, element [1]: ");
+        check_refused(iso_dataset_check(data, .fraction = {true}), " is not from 0 to 1");
+        iso_dataset_destroy(data);
+    }
+}
+END_TEST
+
 int main(void)
 {
     int failed = 1;
@@ -344,6 +366,6 @@ int main(void)
         failed = RUN_TESTS_WITH("bad values", 0, set_up, tear_down, sources_of_gradients, concatenated_inputs,
                                 reduced_axes, ranks_of_shapes, parts_of_a_cut, a_batch_without_read,
                                 metrics_of_compile, settings_of_metrics, long_names, a_long_output_name,
-                                schedules, zeros, a_callback_twice, not_a_number);
+                                schedules, zeros, a_callback_twice, not_a_number, not_from_0_to_1);
     return iso_finish(ctx, status) || failed;
 }
