@@ -45,8 +45,8 @@ ISO_API iso_status iso_pretrained_read(iso_context *ctx, const char *folder, iso
  * labels, otherwise those of iso_builtin_model_objective, whose result it returns. Local. */
 ISO_API int iso_pretrained_objective(const iso_pretrained *net, int outputs, iso_compile_options *options);
 
-/* The rate with which transformers drops before the classifier of an encoder with these settings: that of the file,
- * or, if it has none (classifier_dropout missing or null) or a DistilBERT classifies tokens, that of other layers. For
+/* The rate with which transformers drops before an encoder's classifier with these settings: that of the file, or,
+ * if it has none (classifier_dropout missing or null) or a DistilBERT classifies tokens, that of other layers. For
  * .bert.classifier_dropout, which iso_pretrained_read sets so, where .bert.head or .bert.dropout has been changed.
  * 0: net is NULL. Local. */
 ISO_API double iso_pretrained_classifier_dropout(const iso_pretrained *net);
