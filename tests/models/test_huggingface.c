@@ -452,7 +452,7 @@ START_TEST(what_a_config_cannot_have)
         {neox_config, "\"attention_bias\": true", "\"attention_bias\": false",
          "attention_bias is false; only true is supported"},
         {neox_config, "\"hidden_dropout\": 0.0", "\"hidden_dropout\": 0.1",
-         "attention_dropout is 0.0; hidden_dropout and attention_dropout must be equal"},
+         "attention_dropout is 0; hidden_dropout and attention_dropout must be equal"},
         {neox_config, "\"num_attention_heads\": 3", "\"num_attention_heads\": 5",
          "num_attention_heads is 5; it must divide hidden_size"},
         {neox_config, "\"default\"", "\"linear\", \"factor\": 2",
