@@ -146,20 +146,11 @@ static const char *const of_words[] = {
     "?[\\p{P}\\p{S}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
     "'s|'t|'re|'ve|'m|'ll|'d|[\\p{L}]+|[\\p{N}]|[^\\s\\p{L}\\p{N}]+",
 };
+#define IDEOGRAPHS_AND_KANA "[\xe4\xb8\x80-\xe9\xbe\xa5\xe3\x81\x80-\xe3\x82\x9f\xe3\x82\xa0-\xe3\x83\xbf]+"
 /* Expressions whose matches have no ASCII character but digits. */
-static const char *const of_digits[] = {"\\p{N}",
-                                        "\\p{N}+",
-                                        "\\p{N}{1,3}",
-                                        "\\p{Nd}",
-                                        "\\d",
-                                        "\\d+",
-                                        "\\d{1,3}",
-                                        "[0-9]",
-                                        "[0-9]+",
-                                        "[0-9]{1,3}",
-                                        "[0-9][0-9][0-9]",
-                                        "[\xe4\xb8\x80-\xe9\xbe\xa5\xe3\x81\x80-"
-                                        "\xe3\x82\x9f\xe3\x82\xa0-\xe3\x83\xbf]+"};
+static const char *const of_digits[] = {"\\p{N}", "\\p{N}+",    "\\p{N}{1,3}",     "\\p{Nd}",
+                                        "\\d",    "\\d+",       "\\d{1,3}",        "[0-9]",
+                                        "[0-9]+", "[0-9]{1,3}", "[0-9][0-9][0-9]", IDEOGRAPHS_AND_KANA};
 
 static bool is_one_of(const char *text, const char *const *list, size_t count)
 {
