@@ -366,8 +366,8 @@ typedef struct iso_dataset_check_options {
     /* By component: the type of the input that it is for, which must have its values: 1e300 is no value of
      * float32; 0: any. */
     iso_dtype used_as[ISO_MAX_COMPONENTS];
-    bool fraction
-        [ISO_MAX_COMPONENTS]; /* values must be from 0 to 1, as targets of a binary cross-entropy are */
+    /* By component: values must be from 0 to 1, as targets of a binary cross-entropy are */
+    bool fraction[ISO_MAX_COMPONENTS];
 } iso_dataset_check_options;
 
 /* Reads every row once and looks for NaN and infinity in floats, for indices out of range, and for values that the

@@ -102,7 +102,7 @@ class Member:
             self.name = re.search(r"\(\*(\w+)\)", text).group(1)
             self.base, self.stars, self.extents, self.const = "", 0, [], False
             return
-        match = re.match(r"(.*?)(\w+)((?:\[[^\]]*\])*)$", text)
+        match = re.match(r"(.*?)(\w+)\s*((?:\[[^\]]*\])*)$", text)
         before, self.name, extents = match.groups()
         self.extents = re.findall(r"\[([^\]]*)\]", extents)
         self.stars = before.count("*")
