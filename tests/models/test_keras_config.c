@@ -820,7 +820,7 @@ START_TEST(schedules_that_do_not_fit)
         {WITH_RATE(COSINE("\"decay_steps\": 9, \"warmup_target\": 1, \"warmup_steps\": 0.9")),
          "warmup_steps is 0.9"},
         {WITH_RATE(COSINE("\"decay_steps\": 9, \"warmup_target\": 0.0, \"warmup_steps\": 2")),
-         "warmup_target is 0.0; supported: null or"},
+         "warmup_target is 0; supported: null or"},
         {WITH_RATE(OBJECT("ExponentialDecay", "\"initial_learning_rate\": 0.1, \"decay_rate\": 0.5, "
                                               "\"decay_steps\": 2.25")),
          "decay_steps is 2.25"},
@@ -860,7 +860,7 @@ START_TEST(settings_that_are_left_out)
             iso_compile_with(model, &compiled, sizeof compiled),
             i == 0   ? "'ScheduleFreeAdamW of the model's file'"
             : i == 1 ? "'Muon of the model's file (exclude_layers is [\"output\"]; supported: an empty list"
-            : i == 2 ? "'Muon of the model's file (rms_rate is 0.0; supported: null or a number that is not 0"
+            : i == 2 ? "'Muon of the model's file (rms_rate is 0; supported: null or a number that is not 0"
                      : "'Adam of the model's file (");
         iso_text_free(&text);
         done();
