@@ -60,14 +60,12 @@ iso_status iso_distribution_setup_lay_out(iso_context *ctx, const iso_train_opti
     return status == ISO_OK ? iso_distribution_set_zero(setup->distribution, (int)options->zero) : status;
 }
 
-/* The largest number of slots that divides the threads, and of which none has more than 9/8 of the rows that equal
- * parts would have: slots with fewer rows, or none, wait. Where slots are fewer than threads, each has several. */
+/* The fewest slots whose largest part of the rows is as small as with a slot for each thread: a slot computes on one
+ * thread, and more slots would only exchange more. */
 static int64_t slots_for(int64_t rows, int64_t threads)
 {
-    int64_t slots = threads;
-    while (slots > 1 && (threads % slots != 0 || 8 * slots * ((rows + slots - 1) / slots) > 9 * rows))
-        slots--;
-    return slots;
+    int64_t part = (rows + threads - 1) / threads;
+    return (rows + part - 1) / part;
 }
 
 void iso_default_mesh_write(iso_context *ctx, int64_t rows, char *text, size_t size)
