@@ -19,9 +19,8 @@ static const char *const collectives[] = {"auto", "mpi", "nccl", NULL};
 static const iso_session_option options[] = {
     {"mesh", true, false, false, 0, 0, "AXIS=N,...",
      "the grid of slots, such as data=4,model=2; default: a slot for each rank; in one process for each GPU, "
-     "or for each thread (isogrid takes fewer where more do not make the largest part of the rows smaller); "
-     "one "
-     "axis may be *: its size follows from the others",
+     "or for each thread (isogrid takes fewer where more do not make the largest part of the rows "
+     "smaller); one axis may be *: its size follows from the others",
      "named axes, as in data=2,model=4", NULL},
     {"devices", true, false, false, 0, 0, "RANK,...",
      "the rank of each slot of the mesh, in the mesh's order (the last axis runs fastest): 0,2,1,3, or "
