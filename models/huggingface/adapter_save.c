@@ -194,9 +194,6 @@ static iso_status write_part(void *user, const iso_state_shard *shard)
 
 static iso_status write_config(const saving *s)
 {
-    iso_text text = {0};
-    char *path = iso_file_join(s->folder, ISO_ADAPTER_CONFIG);
-    iso_status status = path ? ISO_OK : iso_no_memory("the name of '%s'", s->folder);
     const int64_t rank = s->rank * (s->parts ? s->parts : 1);
     json_t *config =
         json_pack("{s:s, s:s?, s:s?, s:I, s:f, s:O, s:O?, s:b, s:s, s:f, s:b, s:b, s:b, s:{}, s:{}}",
@@ -205,14 +202,7 @@ static iso_status write_config(const saving *s)
                   "modules_to_save", json_array_size(s->whole) > 0 ? s->whole : NULL, "fan_in_fan_out",
                   strcmp(s->architecture->type, "gpt2") == 0, "bias", "none", "lora_dropout", 0.0,
                   "use_rslora", 0, "use_dora", 0, "inference_mode", 1, "rank_pattern", "alpha_pattern");
-    iso_json_add(&text, config, JSON_INDENT(2) | JSON_SORT_KEYS);
-    iso_text_add(&text, "\n");
-    if (status == ISO_OK)
-        status = text.failed ? iso_no_memory("the text of '%s'", path)
-                             : iso_file_replace(path, text.data, text.length);
-    iso_text_free(&text);
-    iso_free(path);
-    return status;
+    return iso_hf_write_json(s->folder, ISO_ADAPTER_CONFIG, config);
 }
 
 static iso_status write_weights(iso_model *model, saving *s)

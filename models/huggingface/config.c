@@ -286,6 +286,21 @@ iso_status iso_hf_read_json(const char *path, size_t most, json_t **value)
     return status;
 }
 
+iso_status iso_hf_write_json(const char *folder, const char *name, json_t *object)
+{
+    iso_text text = {0};
+    char *path = iso_file_join(folder, name);
+    iso_status status = path ? ISO_OK : iso_no_memory("the name of '%s'", folder);
+    iso_json_add(&text, object, JSON_INDENT(2) | JSON_SORT_KEYS);
+    iso_text_add(&text, "\n");
+    if (status == ISO_OK)
+        status = text.failed ? iso_no_memory("the text of '%s'", path)
+                             : iso_file_replace(path, text.data, text.length);
+    iso_text_free(&text);
+    iso_free(path);
+    return status;
+}
+
 iso_status iso_hf_config_parse(const char *name, const char *text, size_t bytes, iso_pretrained *net)
 {
     json_t *root = NULL;

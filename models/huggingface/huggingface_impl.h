@@ -123,6 +123,9 @@ bool iso_hf_architecture_fits(const iso_hf_architecture *other, const iso_hf_arc
                               const iso_builtin_settings *settings);
 /* The value in a file of JSON of at most `most` bytes; owned by the caller: json_decref. */
 iso_status iso_hf_read_json(const char *path, size_t most, json_t **value);
+/* Writes an object as the file `name` of a folder, in place of an older one, and frees it; NULL: its creation
+ * failed. */
+iso_status iso_hf_write_json(const char *folder, const char *name, json_t *object);
 /* The architecture that a config.json names by its model_type and, if one has it, the class in "architectures";
  * NULL: none. */
 const iso_hf_architecture *iso_hf_architecture_find(const json_t *config);

@@ -232,22 +232,6 @@ static iso_status begin_config(const char *source, json_t **config)
     return status;
 }
 
-/* Writes a JSON object as a file of the folder, and frees it. */
-static iso_status write_json(const saving *s, const char *name, json_t *object)
-{
-    iso_text text = {0};
-    char *path = iso_file_join(s->path, name);
-    iso_status status = path ? ISO_OK : iso_no_memory("the name of '%s'", s->path);
-    iso_json_add(&text, object, JSON_INDENT(2) | JSON_SORT_KEYS);
-    iso_text_add(&text, "\n");
-    if (status == ISO_OK)
-        status = text.failed ? iso_no_memory("the text of '%s'", path)
-                             : iso_file_replace(path, text.data, text.length);
-    iso_text_free(&text);
-    iso_free(path);
-    return status;
-}
-
 static iso_status write_config(iso_model *model, const saving *s, const char *source)
 {
     json_t *config = NULL;
@@ -264,7 +248,7 @@ static iso_status write_config(iso_model *model, const saving *s, const char *so
         iso_hf_write_problem(compiled->loss, outputs, config);
     if (!s->architecture->labels)
         json_object_set_new(config, "vocab_size", json_integer((json_int_t)outputs));
-    return write_json(s, ISO_HF_CONFIG, config);
+    return iso_hf_write_json(s->path, ISO_HF_CONFIG, config);
 }
 
 static iso_status write_index(const saving *s)
@@ -278,9 +262,10 @@ static iso_status write_index(const saving *s)
             elements += bytes_of(s, i) / iso_storage_type_size(s->stored);
         }
     const uint64_t bytes = elements * iso_storage_type_size(s->stored);
-    return write_json(s, ISO_HF_INDEX,
-                      json_pack("{s:{s:I, s:I}, s:o}", "metadata", "total_parameters", (json_int_t)elements,
-                                "total_size", (json_int_t)bytes, "weight_map", map));
+    return iso_hf_write_json(s->path, ISO_HF_INDEX,
+                             json_pack("{s:{s:I, s:I}, s:o}", "metadata", "total_parameters",
+                                       (json_int_t)elements, "total_size", (json_int_t)bytes, "weight_map",
+                                       map));
 }
 
 /* A file that the source lacks is not copied. */

@@ -1,6 +1,7 @@
 /* Keys of a layout map that match nothing: a misspelt one would silently leave a weight replicated. */
 #include <string.h>
 
+#include "runtime/base/file.h"
 #include "runtime/base/list.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
@@ -70,16 +71,9 @@ static int add_overlapping(iso_text *message, const iso_map_entry *entry, const 
     return found;
 }
 
-/* What stands behind the last '/'. */
-static const char *last_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 static bool same_last_name(const iso_map_entry *entry, const char *path)
 {
-    return strcmp(last_name(entry->key), last_name(path)) == 0;
+    return strcmp(iso_file_name(entry->key), iso_file_name(path)) == 0;
 }
 
 /* How many paths there are, and the first ones, those with the key's last name before others. */
