@@ -93,6 +93,9 @@ typedef struct iso_thunk {
     const iso_kernel *kernel;
     const iso_kernel_call *call;
     const iso_box_copy *copy; /* NULL: the kernel */
+    /* How the threads of the slot divide the kernel's work, on a device whose kernels run on the host; NULL: they do
+     * not. */
+    const struct iso_division *division;
     const char *layer;        /* of the kernel's op, for messages; NULL, "": none */
     /* Marks its begin as this moment, and its end as the next one; NULL: it is not timed. */
     iso_device_timer *timer;

@@ -74,8 +74,8 @@ typedef struct iso_kernel_call {
 } iso_kernel_call;
 
 /* One way to do an op. A backend lists its kernels in order of preference: the first one that fits an op's
- * dtypes and local shapes is used (these are known while planning; data pointers are then NULL). Kernels are
- * single-threaded, do not allocate, and the order of their sums depends on shapes only. The threads of a rank's
+ * dtypes and local shapes is used (these are known while planning; data pointers are then NULL). Kernels
+ * start no threads, do not allocate, and the order of their sums depends on shapes only. The threads of a rank's
  * slots run them at the same time, each with a call of its own. Inputs may be read up to 64 bytes past their
  * end; outputs are written exactly. On another device than the CPU `run` queues the work on call->stream and
  * does not wait: it is done when the stream has come to it, with what the addresses of the call then hold. The
@@ -98,6 +98,14 @@ typedef struct iso_kernel {
                      void *part);
     /* Whether output 0 may have the address of an input that the op's in_place names. */
     bool in_place;
+    /* Intra-op parallelism (division.h): the threads of a slot may run parts of the work at the same time. The numbers
+     * are those of `run`, with any number of threads. Either by rows: `run` computes any range of the rows that the
+     * op's sharding rule lets slots divide, with the same bits as all of them. Or by blocks of its own: `blocks` tells
+     * how many there are, by attrs, types and shapes alone, and run_block computes one of them; call->scratch is the
+     * thread's own, as large as scratch() says. Neither: one thread runs it. */
+    bool by_rows;
+    int64_t (*blocks)(const iso_kernel_call *call);
+    void (*run_block)(const iso_kernel_call *call, int64_t block);
 } iso_kernel;
 
 #ifdef __cplusplus

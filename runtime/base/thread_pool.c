@@ -12,6 +12,9 @@ typedef struct worker {
     iso_thread_pool *pool;
     int thread;
     pthread_t id;
+    /* Of a loop: the next block of this thread's range, and the end of the range. */
+    _Alignas(ISO_ALIGN) _Atomic int64_t next;
+    int64_t end;
 } worker;
 
 struct iso_thread_pool {
@@ -104,4 +107,43 @@ void iso_thread_pool_run(iso_thread_pool *pool, iso_job job, void *arg)
     job(arg, 0);
     if (pool->n_threads > 1)
         iso_count_await(&pool->done, ends_of(pool, round), pool->crowded, NULL);
+}
+
+/* ---- loops ---- */
+
+int iso_thread_pool_size(const iso_thread_pool *pool)
+{
+    return pool ? pool->n_threads : 1;
+}
+
+typedef struct loop {
+    iso_thread_pool *pool;
+    iso_block_job job;
+    void *arg;
+} loop;
+
+static void run_blocks(void *arg, int thread)
+{
+    const loop *l = arg;
+    const int n_threads = l->pool->n_threads;
+    for (int i = 0; i < n_threads; i++) {
+        worker *of = &l->pool->workers[(thread + i) % n_threads];
+        for (int64_t block; (block = atomic_fetch_add(&of->next, 1)) < of->end;)
+            l->job(l->arg, block, thread);
+    }
+}
+
+void iso_parallel_for(iso_thread_pool *pool, int64_t n_blocks, iso_block_job job, void *arg)
+{
+    const int n_threads = iso_thread_pool_size(pool);
+    if (n_threads == 1 || n_blocks < 2) {
+        for (int64_t block = 0; block < n_blocks; block++)
+            job(arg, block, 0);
+        return;
+    }
+    for (int t = 0; t < n_threads; t++) {
+        atomic_store_explicit(&pool->workers[t].next, n_blocks * t / n_threads, memory_order_relaxed);
+        pool->workers[t].end = n_blocks * (t + 1) / n_threads;
+    }
+    iso_thread_pool_run(pool, run_blocks, &(loop){pool, job, arg});
 }

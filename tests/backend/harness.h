@@ -13,6 +13,7 @@
 #include "runtime/backend/backend.h"
 #include "runtime/backend/cpu/cpu.h"
 #include "runtime/backend/cpu/isa.h"
+#include "runtime/backend/division.h"
 #include "runtime/backend/index.h"
 #include "runtime/base/bf16.h"
 #include "runtime/graph/ops/attrs.h"
@@ -439,8 +440,78 @@ static inline void check_rows(const trial *t, const result *want)
     free_result(&half, &got);
 }
 
-/* `used` of each kernel that did it is raised. */
-static inline void check_trial(trial *t, const iso_kernel *const *kernels, int *used)
+/* An op of a trial's type, attributes and shapes, for its sharding rule. */
+typedef struct trial_op {
+    iso_op op;
+    iso_tensor tensor[MOST_ARRAYS + ISO_MAX_OUTPUTS];
+} trial_op;
+
+static inline void make_op(const trial *t, trial_op *made)
+{
+    *made = (trial_op){.op = {.type = iso_op_type_find(t->op),
+                              .attrs = (void *)&t->attrs,
+                              .n_inputs = t->inputs,
+                              .n_outputs = t->outputs}};
+    for (int i = 0; i < t->inputs + t->outputs; i++) {
+        const iso_array *array = i < t->inputs ? &t->in[i] : &t->out[i - t->inputs];
+        iso_tensor *tensor = &made->tensor[i];
+        tensor->dtype = array->dtype;
+        tensor->shape.rank = array->rank;
+        memcpy(tensor->shape.dim, array->dim, sizeof tensor->shape.dim);
+        if (i < t->inputs)
+            made->op.inputs[i] = tensor;
+        else
+            made->op.outputs[i - t->inputs] = tensor;
+    }
+}
+
+/* The work divided between 3 threads: the bits of `want`. Returns whether the kernel could be divided. */
+static inline bool check_division(const trial *t, const result *want)
+{
+    static iso_thread_pool *pool; /* until the process ends */
+    if (!pool)
+        CHECK(iso_thread_pool_create(3, true, &pool) == ISO_OK, "no threads");
+    result r = *want;
+    iso_fault fault = {0};
+    iso_kernel_call call = {.attrs = &t->attrs,
+                            .n_inputs = t->inputs,
+                            .n_outputs = t->outputs,
+                            .in = t->in,
+                            .out = r.out,
+                            .info = &step_info,
+                            .fault = &fault};
+    const iso_kernel *kernel = iso_backend_cpu()->find(t->op, &call);
+    bool divided = false;
+    for (int64_t wanted = 2; wanted < 9; wanted += 5) {
+        trial_op made;
+        iso_division division;
+        make_op(t, &made);
+        if (!(kernel->by_rows ? iso_division_by_rows(&made.op, kernel, &call, pool, wanted, &division)
+                              : iso_division_choose(&made.op, kernel, &call, pool, &division)))
+            continue;
+        for (int i = 0; i < t->outputs; i++) {
+            r.out[i].data = room_for(&t->out[i], 0, &r.owner[i]);
+            memset(r.out[i].data, 0xa5, bytes_of(&t->out[i]) + GUARD);
+        }
+        size_t scratch = iso_division_scratch(&division);
+        call.scratch = aligned_alloc(64, (scratch + GUARD) / 64 * 64 + 64);
+        ck_assert_ptr_nonnull(call.scratch);
+        iso_division_run(&division, kernel, &call);
+        for (int k = 0; k < t->outputs; k++)
+            CHECK(memcmp(r.out[k].data, want->out[k].data, bytes_of(&t->out[k])) == 0,
+                  "%s, %s: kernel %s gave other bits in output %d when 3 threads divided it in %lld blocks",
+                  describe(t), iso_isa_name(iso_cpu_isa()), kernel->name, k, (long long)division.n_blocks);
+        check_guards(t, &r);
+        CHECK(fault.code == ISO_FAULT_NONE, "%s: a fault", describe(t));
+        free(call.scratch);
+        free_result(t, &r);
+        divided = true;
+    }
+    return divided;
+}
+
+/* `used` of each kernel that did it is raised, and `divided` if threads divided its work. */
+static inline void check_trial(trial *t, const iso_kernel *const *kernels, int *used, int *divided)
 {
     void *owner[MOST_ARRAYS], *moved_owner[MOST_ARRAYS];
     place_inputs(t, 0, NULL, owner);
@@ -449,14 +520,18 @@ static inline void check_trial(trial *t, const iso_kernel *const *kernels, int *
     compare(t, &want, &got);
     check_in_place(t, iso_backend_cpu(), &got);
     check_parts(t, &got);
+    const bool was_divided = check_division(t, &got);
     if (t->by_rows)
         check_rows(t, &got);
     trial moved = *t;
     place_inputs(&moved, 192, t, moved_owner);
     result again = run_trial(&moved, iso_backend_cpu(), 320);
     compare_bits(t, &got, &again);
-    for (int i = 0; kernels[i]; i++)
-        used[i] += strcmp(kernels[i]->op, t->op) == 0 && kernels[i]->name == got.kernel;
+    for (int i = 0; kernels[i]; i++) {
+        const bool did = strcmp(kernels[i]->op, t->op) == 0 && kernels[i]->name == got.kernel;
+        used[i] += did;
+        divided[i] += did && was_divided;
+    }
     free_result(t, &want);
     free_result(t, &got);
     free_result(t, &again);

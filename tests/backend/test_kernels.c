@@ -30,7 +30,7 @@ static bool is_out_of_reach(const iso_kernel *kernel)
 static void check_all_kernels(void)
 {
     const iso_kernel *const *kernels = iso_cpu_kernels();
-    int used[256] = {0};
+    int used[256] = {0}, divided[256] = {0};
     for (int i = 0; kernels[i]; i++) {
         if (i > 0 && strcmp(kernels[i]->op, kernels[i - 1]->op) == 0)
             continue;
@@ -41,12 +41,15 @@ static void check_all_kernels(void)
             trial t = {.op = kernels[i]->op};
             if (!make(&t, index))
                 break;
-            check_trial(&t, kernels, used);
+            check_trial(&t, kernels, used, divided);
             if (strncmp(t.op, "layer_norm", strlen("layer_norm")) != 0) /* test_layer_norm_bf16 */
                 check_type(&t, ISO_BF16, iso_backend_cpu());
             check_wide_sums(&t, iso_backend_cpu());
         }
     }
+    for (int i = 0; kernels[i]; i++)
+        ck_assert_msg(divided[i] > 0 || !kernels[i]->by_rows || is_out_of_reach(kernels[i]),
+                      "kernel %s of %s is by rows, and no case divided it", kernels[i]->name, kernels[i]->op);
     for (int i = 0; kernels[i]; i++)
         ck_assert_msg(used[i] > 0 || is_out_of_reach(kernels[i]), "no case took kernel %s of %s",
                       kernels[i]->name, kernels[i]->op);

@@ -104,7 +104,11 @@ START_TEST(near_the_exact_product)
     static const iso_dtype types[][2] = {{ISO_F32, ISO_F32}, {ISO_BF16, ISO_F32}, {ISO_BF16, ISO_BF16}};
     for (int form = 0; form < 4; form++)
         for (int t = 0; t < 3; t++) {
-            iso_product shape = {sizes[_i][0], sizes[_i][1], sizes[_i][2], form & 1, form & 2};
+            iso_product shape = {.m = sizes[_i][0],
+                                 .n = sizes[_i][1],
+                                 .k = sizes[_i][2],
+                                 .transpose_a = form & 1,
+                                 .transpose_b = form & 2};
             matrices x = make(shape, types[t][0], types[t][1]);
             ck_assert(multiply(&x));
             check_elements(&x, 4);
@@ -116,7 +120,7 @@ END_TEST
 /* Every bit of a float counts: products of 1 + 2^-i and 1 + 2^-j, one for each element of c. */
 START_TEST(all_bits_of_floats)
 {
-    matrices x = make((iso_product){24, 24, 1, false, false}, ISO_F32, ISO_F32);
+    matrices x = make((iso_product){.m = 24, .n = 24, .k = 1}, ISO_F32, ISO_F32);
     for (int i = 0; i < 24; i++)
         ((float *)x.a)[i] = ((float *)x.b)[i] = 1 + ldexpf(1, -i);
     ck_assert(multiply(&x));
@@ -127,7 +131,7 @@ END_TEST
 
 static bool multiply_scaled(float a, float b, int64_t k, bool of_a, float special)
 {
-    matrices x = make((iso_product){70, 65, k, false, false}, ISO_F32, ISO_F32);
+    matrices x = make((iso_product){.m = 70, .n = 65, .k = k}, ISO_F32, ISO_F32);
     for (int64_t i = 0; i < 70 * k; i++)
         ((float *)x.a)[i] *= a;
     for (int64_t i = 0; i < 65 * k; i++)

@@ -2,6 +2,7 @@
  * (tests/keras/initializers.json). Ranks: 1 */
 #include <check.h>
 #include <math.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,6 +56,41 @@ START_TEST(a_pool_may_end_before_its_first_round)
         iso_thread_pool_destroy(pool);
     }
     iso_thread_pool_destroy(NULL);
+}
+END_TEST
+
+enum { BLOCKS = 97 };
+
+typedef struct loop_tally {
+    _Atomic int runs[BLOCKS];
+    _Atomic int64_t held_back; /* block 0 waits until so many others are done: other threads take its range */
+} loop_tally;
+
+static void count_block(void *arg, int64_t block, int thread)
+{
+    loop_tally *t = arg;
+    ck_assert_int_lt(thread, THREADS);
+    atomic_fetch_add(&t->runs[block], 1);
+    while (block == 0 && atomic_load(&t->held_back) > 0)
+        sched_yield();
+    atomic_fetch_sub(&t->held_back, 1);
+}
+
+START_TEST(every_block_of_a_loop_runs_once)
+{
+    for (int threads = 0; threads <= THREADS; threads++) {
+        iso_thread_pool *pool = NULL;
+        if (threads > 0)
+            check_ok(iso_thread_pool_create(threads, true, &pool));
+        ck_assert_int_eq(iso_thread_pool_size(pool), threads > 0 ? threads : 1);
+        for (int blocks = 0; blocks <= BLOCKS; blocks += blocks < 8 ? 1 : 89) {
+            loop_tally t = {.held_back = threads > 1 ? blocks - 1 : 0};
+            iso_parallel_for(pool, blocks, count_block, &t);
+            for (int i = 0; i < BLOCKS; i++)
+                ck_assert_int_eq(t.runs[i], i < blocks);
+        }
+        iso_thread_pool_destroy(pool);
+    }
 }
 END_TEST
 
@@ -245,6 +281,7 @@ int main(int argc, char **argv)
     iso_status status = iso_init(&argc, &argv, &ctx);
     if (status == ISO_OK &&
         RUN_TESTS("pool", 0, every_thread_runs_once_a_round, a_pool_may_end_before_its_first_round,
+        RUN_TESTS("pool", 0, every_thread_runs_once_a_round, every_block_of_a_loop_runs_once,
                   initial_values_are_keras_s, settings_of_initializers_are_taken, matrices_to_begin_with))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);

@@ -9,8 +9,13 @@ static void double_gemm(int64_t rows, int64_t columns, int64_t k, const double *
                         const double *b, int64_t b_k, bool add, double *c)
 {
     bool transposed = a_k != 1 || a_row < k; /* a single row that is given as a column */
-    iso_product product = {.m = rows, .n = columns, .k = k, .transpose_a = transposed};
-    iso_openblas_dgemm_part(&product, a, transposed ? a_k : a_row, b, b_k, add, c);
+    iso_product product = {.m = rows,
+                           .n = columns,
+                           .k = k,
+                           .transpose_a = transposed,
+                           .lda = transposed ? a_k : a_row,
+                           .ldb = b_k};
+    iso_openblas_dgemm(&product, a, b, add, c);
 }
 
 static void double_transpose(int64_t rows, int64_t columns, const double *x, int64_t x_row, double *y,

@@ -132,7 +132,8 @@ static void binary_run(const iso_kernel_call *call, iso_cpu_binary kind)
                                        .fits = iso_cpu_is_f32_or_bf16,                                       \
                                        .scratch = binary_scratch,                                            \
                                        .run = run_##NAME,                                                    \
-                                       .in_place = true};
+                                       .in_place = true,                                                     \
+                                       .by_rows = true};
 BINARY(add, ISO_CPU_ADD)
 BINARY(subtract, ISO_CPU_SUBTRACT)
 BINARY(multiply, ISO_CPU_MULTIPLY)

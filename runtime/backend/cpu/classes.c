@@ -118,7 +118,7 @@ static void run_class_sparse_grad(const iso_kernel_call *call)
 
 #define CLASS_KERNEL(NAME, FITS, ...)                                                                        \
     const iso_kernel iso_cpu_##NAME = {                                                                      \
-        .op = #NAME, .name = "vector", .fits = FITS, .run = run_##NAME, __VA_ARGS__};
+        .op = #NAME, .name = "vector", .fits = FITS, .run = run_##NAME, .by_rows = true, __VA_ARGS__};
 
 CLASS_KERNEL(class_max, classes_fits, )
 CLASS_KERNEL(class_sum_exp, classes_fits, )

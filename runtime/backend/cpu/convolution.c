@@ -197,12 +197,14 @@ const iso_kernel iso_cpu_conv2d_winograd = {.op = "conv2d",
                                             .name = WINOGRAD,
                                             .fits = winograd_forward_fits,
                                             .scratch = winograd_forward_scratch,
-                                            .run = winograd_run_forward};
+                                            .run = winograd_run_forward,
+                                            .by_rows = true};
 const iso_kernel iso_cpu_conv2d_grad_input_winograd = {.op = "conv2d_grad_input",
                                                        .name = WINOGRAD,
                                                        .fits = winograd_input_fits,
                                                        .scratch = winograd_input_scratch,
-                                                       .run = winograd_run_input};
+                                                       .run = winograd_run_input,
+                                                       .by_rows = true};
 const iso_kernel iso_cpu_conv2d_grad_kernel_winograd = {.op = "conv2d_grad_kernel",
                                                         .name = WINOGRAD,
                                                         .fits = winograd_kernel_fits,
@@ -212,12 +214,14 @@ const iso_kernel iso_cpu_conv2d = {.op = "conv2d",
                                    .name = "tiles",
                                    .fits = convolution_forward_fits,
                                    .scratch = convolution_forward_scratch,
-                                   .run = convolution_run_forward};
+                                   .run = convolution_run_forward,
+                                   .by_rows = true};
 const iso_kernel iso_cpu_conv2d_grad_input = {.op = "conv2d_grad_input",
                                               .name = "tiles",
                                               .fits = convolution_input_fits,
                                               .scratch = convolution_input_scratch,
-                                              .run = convolution_run_input};
+                                              .run = convolution_run_input,
+                                              .by_rows = true};
 const iso_kernel iso_cpu_conv2d_grad_kernel = {.op = "conv2d_grad_kernel",
                                                .name = "tiles",
                                                .fits = convolution_kernel_fits,

@@ -164,12 +164,14 @@ const iso_kernel iso_cpu_conv2d_depthwise = {.op = "conv2d",
                                              .name = "depthwise",
                                              .fits = depthwise_forward_fits,
                                              .scratch = depthwise_forward_scratch,
-                                             .run = depthwise_run_forward};
+                                             .run = depthwise_run_forward,
+                                             .by_rows = true};
 const iso_kernel iso_cpu_conv2d_grad_input_depthwise = {.op = "conv2d_grad_input",
                                                         .name = "depthwise",
                                                         .fits = depthwise_input_fits,
                                                         .scratch = depthwise_input_scratch,
-                                                        .run = depthwise_run_input};
+                                                        .run = depthwise_run_input,
+                                                        .by_rows = true};
 const iso_kernel iso_cpu_conv2d_grad_kernel_depthwise = {.op = "conv2d_grad_kernel",
                                                          .name = "depthwise",
                                                          .fits = depthwise_kernel_fits,

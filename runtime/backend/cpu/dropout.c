@@ -30,8 +30,12 @@ static void dropout_run(const iso_kernel_call *call)
                                          (float *)call->out[0].data + i);
 }
 
-const iso_kernel iso_cpu_dropout = {
-    .op = "dropout", .name = "vector", .fits = dropout_fits, .run = dropout_run, .in_place = true};
+const iso_kernel iso_cpu_dropout = {.op = "dropout",
+                                    .name = "vector",
+                                    .fits = dropout_fits,
+                                    .run = dropout_run,
+                                    .in_place = true,
+                                    .by_rows = true};
 
 /* One run, four numbers at a time. */
 static void add_noise(const iso_noise_attrs *attrs, uint64_t step, uint64_t first, int64_t length,
@@ -59,4 +63,5 @@ const iso_kernel iso_cpu_gaussian_noise = {.op = "gaussian_noise",
                                            .name = "blocks",
                                            .fits = dropout_fits,
                                            .run = dropout_run_noise,
-                                           .in_place = true};
+                                           .in_place = true,
+                                           .by_rows = true};

@@ -43,15 +43,20 @@ static void run_unary_gradient(const iso_kernel_call *call)
 }
 
 #define UNARY(NAME, KIND, GRADIENT, LINEAR)                                                                  \
-    const iso_kernel iso_cpu_##NAME = {                                                                      \
-        .op = #NAME, .name = "vector", .fits = iso_cpu_is_f32_or_bf16, .run = run_unary, .in_place = true};
+    const iso_kernel iso_cpu_##NAME = {.op = #NAME,                                                          \
+                                       .name = "vector",                                                     \
+                                       .fits = iso_cpu_is_f32_or_bf16,                                       \
+                                       .run = run_unary,                                                     \
+                                       .in_place = true,                                                     \
+                                       .by_rows = true};
 #include "runtime/graph/ops/unary.h"
 
 const iso_kernel iso_cpu_unary_gradient = {.op = "unary_gradient",
                                            .name = "vector",
                                            .fits = iso_cpu_is_f32_or_bf16,
                                            .run = run_unary_gradient,
-                                           .in_place = true};
+                                           .in_place = true,
+                                           .by_rows = true};
 
 static void elementwise_run_affine(const iso_kernel_call *call)
 {
@@ -70,7 +75,8 @@ const iso_kernel iso_cpu_affine = {.op = "affine",
                                    .name = "vector",
                                    .fits = iso_cpu_is_f32_or_bf16,
                                    .run = elementwise_run_affine,
-                                   .in_place = true};
+                                   .in_place = true,
+                                   .by_rows = true};
 
 static bool single_fits(const iso_kernel_call *call)
 {
@@ -89,7 +95,8 @@ const iso_kernel iso_cpu_scale_by_count = {.op = "scale_by_count",
                                            .name = "vector",
                                            .fits = single_fits,
                                            .run = elementwise_run_scale_by_count,
-                                           .in_place = true};
+                                           .in_place = true,
+                                           .by_rows = true};
 
 /* Between float32 and bfloat16; other types are the plain kernel's. */
 static bool cast_fits(const iso_kernel_call *call)
@@ -106,4 +113,5 @@ static void run_cast(const iso_kernel_call *call)
     else
         iso_cpu_functions()->f32_of_bf16(n, call->in[0].data, call->out[0].data);
 }
-const iso_kernel iso_cpu_cast = {.op = "cast", .name = "vector", .fits = cast_fits, .run = run_cast};
+const iso_kernel iso_cpu_cast = {
+    .op = "cast", .name = "vector", .fits = cast_fits, .run = run_cast, .by_rows = true};

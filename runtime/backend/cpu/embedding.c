@@ -212,7 +212,7 @@ static void run_embedding_grad_add(const iso_kernel_call *call)
 }
 
 const iso_kernel iso_cpu_embedding = {
-    .op = "embedding", .name = "rows", .fits = embedding_fits, .run = run_embedding};
+    .op = "embedding", .name = "rows", .fits = embedding_fits, .run = run_embedding, .by_rows = true};
 const iso_kernel iso_cpu_embedding_grad = {.op = "embedding_grad",
                                            .name = "rows",
                                            .fits = embedding_grad_fits,

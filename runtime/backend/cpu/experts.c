@@ -47,7 +47,8 @@ static int64_t *take_numbers(char *memory, size_t *used, int64_t count)
 /* The most that a product of a block needs, with any number of rows. */
 static size_t most_product_scratch(int64_t rows, const iso_experts *e)
 {
-    const iso_product down = {rows, e->hidden, e->d, false, true}, up = {rows, e->d, e->hidden, false, true};
+    const iso_product down = {.m = rows, .n = e->hidden, .k = e->d, .transpose_b = true},
+                      up = {.m = rows, .n = e->d, .k = e->hidden, .transpose_b = true};
     const size_t a = iso_product_scratch(&down), b = iso_product_scratch(&up);
     return a > b ? a : b;
 }
@@ -169,7 +170,7 @@ static float *kernel_of(const workplace *w, const block *b, const iso_array *ker
 static void multiply_rows(const workplace *w, const block *b, int64_t n, int64_t k, const float *a,
                           const iso_array *kernels, bool transpose, float *c)
 {
-    const iso_product p = {b->rows, n, k, false, transpose};
+    const iso_product p = {.m = b->rows, .n = n, .k = k, .transpose_b = transpose};
     iso_product_run(w->call, &p, a, kernel_of(w, b, kernels), c, w->product);
 }
 
@@ -212,7 +213,7 @@ static void experts_run(const iso_kernel_call *call)
 static void kernel_gradient(const workplace *w, const block *b, int64_t m, int64_t n, const float *a,
                             const float *c, const iso_array *gradients)
 {
-    const iso_product p = {m, n, b->rows, true, false};
+    const iso_product p = {.m = m, .n = n, .k = b->rows, .transpose_a = true};
     float *to = kernel_of(w, b, gradients);
     iso_product_run(w->call, &p, a, c, b->first ? to : w->sum, w->product);
     if (!b->first)

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "runtime/backend/division.h"
 #include "runtime/backend/fault.h"
 #include "runtime/base/memory.h"
 #include "runtime/graph/optimizers/rule.h"
@@ -32,7 +33,10 @@ iso_status iso_host_sequence(const iso_thunk *thunks, int count, iso_stream *str
 static void host_run(const iso_thunk *thunk)
 {
     iso_fault *fault = thunk->call->fault;
-    thunk->kernel->run(thunk->call);
+    if (thunk->division)
+        iso_division_run(thunk->division, thunk->kernel, thunk->call);
+    else
+        thunk->kernel->run(thunk->call);
     if (fault->code != ISO_FAULT_TEXT)
         return;
     fault->code = ISO_FAULT_OP_TEXT;

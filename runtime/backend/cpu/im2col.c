@@ -139,7 +139,8 @@ static void multiply(const shape *s, int64_t m, int64_t n, int64_t k, bool trans
     else if (s->dtype == ISO_F32)
         iso_cpu_functions()->gemm_f32(m, n, k, a, transpose_a ? 1 : k, transpose_a ? m : 1, b, n, false, c);
     else
-        iso_openblas_dgemm(&(iso_product){m, n, k, transpose_a, false}, a, b, c);
+        iso_openblas_dgemm(&(iso_product){.m = m, .n = n, .k = k, .transpose_a = transpose_a}, a, b, false,
+                           c);
 }
 
 static bool im2col_fits(const iso_kernel_call *call, const shape *s)
@@ -147,8 +148,8 @@ static bool im2col_fits(const iso_kernel_call *call, const shape *s)
     if (iso_cpu_has_type(call, ISO_F32))
         return true;
     return iso_cpu_has_type(call, ISO_F64) &&
-           iso_openblas_takes(&(iso_product){s->positions, s->f, s->columns, false, false}) &&
-           iso_openblas_takes(&(iso_product){s->columns, s->f, s->positions, false, false});
+           iso_openblas_takes(&(iso_product){.m = s->positions, .n = s->f, .k = s->columns}) &&
+           iso_openblas_takes(&(iso_product){.m = s->columns, .n = s->f, .k = s->positions});
 }
 
 /* ---- forward: y = windows kernel ---- */

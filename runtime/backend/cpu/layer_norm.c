@@ -62,9 +62,12 @@ static void layer_norm_run_sums(const iso_kernel_call *call)
 }
 
 const iso_kernel iso_cpu_layer_norm = {
-    .op = "layer_norm", .name = "vector", .fits = layer_norm_fits, .run = layer_norm_run};
-const iso_kernel iso_cpu_layer_norm_grad = {
-    .op = "layer_norm_grad", .name = "vector", .fits = layer_norm_fits, .run = layer_norm_run_gradient};
+    .op = "layer_norm", .name = "vector", .fits = layer_norm_fits, .run = layer_norm_run, .by_rows = true};
+const iso_kernel iso_cpu_layer_norm_grad = {.op = "layer_norm_grad",
+                                            .name = "vector",
+                                            .fits = layer_norm_fits,
+                                            .run = layer_norm_run_gradient,
+                                            .by_rows = true};
 const iso_kernel iso_cpu_layer_norm_grad_sums = {.op = "layer_norm_grad_sums",
                                                  .name = "vector",
                                                  .fits = layer_norm_fits,

@@ -203,12 +203,14 @@ const iso_kernel iso_cpu_layer_norm_bf16 = {.op = "layer_norm",
                                             .name = "vector in bfloat16",
                                             .fits = norm_fits,
                                             .scratch = norm_scratch,
-                                            .run = norm_run};
+                                            .run = norm_run,
+                                            .by_rows = true};
 const iso_kernel iso_cpu_layer_norm_grad_bf16 = {.op = "layer_norm_grad",
                                                  .name = "vector in bfloat16",
                                                  .fits = gradient_fits,
                                                  .scratch = gradient_scratch,
-                                                 .run = gradient_run};
+                                                 .run = gradient_run,
+                                                 .by_rows = true};
 const iso_kernel iso_cpu_layer_norm_grad_sums_bf16 = {.op = "layer_norm_grad_sums",
                                                       .name = "vector in bfloat16",
                                                       .fits = sums_fit,

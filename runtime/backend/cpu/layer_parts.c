@@ -115,8 +115,8 @@ static void run_layer_weight_sums(const iso_kernel_call *call)
     const iso_kernel iso_cpu_##NAME = {                                                                      \
         .op = #NAME, .name = "vector", .fits = layer_parts_fits, .run = run_##NAME, __VA_ARGS__};
 
-PART_KERNEL(layer_moments, )
-PART_KERNEL(layer_scale, .in_place = true)
-PART_KERNEL(layer_grad_sums, )
-PART_KERNEL(layer_grad, .in_place = true)
+PART_KERNEL(layer_moments, .by_rows = true)
+PART_KERNEL(layer_scale, .in_place = true, .by_rows = true)
+PART_KERNEL(layer_grad_sums, .by_rows = true)
+PART_KERNEL(layer_grad, .in_place = true, .by_rows = true)
 PART_KERNEL(layer_weight_sums, .scratch = layer_parts_weight_sums_scratch)

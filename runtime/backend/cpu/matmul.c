@@ -83,14 +83,52 @@ void iso_matmul_onednn(const iso_kernel_call *call, const iso_product *p, const 
                         (long long)p->n, (long long)p->k);
 }
 
-static void run_onednn(const iso_kernel_call *call)
+/* ---- products of libraries: those of a batch, each in blocks ---- */
+
+/* With fewer multiplications in all, threads gain nothing. */
+static const double least_divided = 4e6;
+
+static int64_t library_blocks(const iso_kernel_call *call)
 {
     iso_matmul_layout l = iso_matmul_layout_of(call);
-    const float *a = call->in[0].data, *b = call->in[1].data;
-    float *c = call->out[0].data;
-    for (int64_t i = 0; i < l.count;
-         i++, a += l.product.m * l.product.k, b += l.product.k * l.product.n, c += l.product.m * l.product.n)
-        iso_matmul_onednn(call, &l.product, a, b, c);
+    const iso_product *p = &l.product;
+    if ((double)l.count * (double)p->m * (double)p->n * (double)p->k < least_divided)
+        return 1;
+    return l.count * iso_product_blocks(p);
+}
+
+/* Block `block` of a call: where its operands begin, with products of dense matrices one after the other. */
+static iso_product_block block_of_call(const iso_matmul_layout *l, int64_t block)
+{
+    const iso_product *p = &l->product;
+    const int64_t each = iso_product_blocks(p), i = block / each;
+    iso_product_block b = iso_product_block_at(p, block % each);
+    b.a += i * p->m * p->k;
+    b.b += i * p->k * p->n;
+    b.c += i * p->m * p->n;
+    return b;
+}
+
+static void run_all_blocks(const iso_kernel_call *call,
+                           void (*run_block)(const iso_kernel_call *call, int64_t block))
+{
+    iso_matmul_layout l = iso_matmul_layout_of(call);
+    const int64_t n_blocks = l.count * iso_product_blocks(&l.product);
+    for (int64_t i = 0; i < n_blocks; i++)
+        run_block(call, i);
+}
+
+static void run_onednn_block(const iso_kernel_call *call, int64_t block)
+{
+    iso_matmul_layout l = iso_matmul_layout_of(call);
+    const iso_product_block b = block_of_call(&l, block);
+    iso_matmul_onednn(call, &b.product, (const float *)call->in[0].data + b.a,
+                      (const float *)call->in[1].data + b.b, (float *)call->out[0].data + b.c);
+}
+
+static void run_onednn(const iso_kernel_call *call)
+{
+    run_all_blocks(call, run_onednn_block);
 }
 
 static bool blas_fits(const iso_kernel_call *call)
@@ -100,14 +138,17 @@ static bool blas_fits(const iso_kernel_call *call)
            iso_matmul_goes(call, ISO_PRODUCT_LIBRARY, true);
 }
 
-static void run_blas(const iso_kernel_call *call)
+static void run_blas_block(const iso_kernel_call *call, int64_t block)
 {
     iso_matmul_layout l = iso_matmul_layout_of(call);
-    const iso_product *p = &l.product;
-    for (int64_t i = 0; i < l.count; i++)
-        iso_openblas_sgemm(p, (const float *)call->in[0].data + i * p->m * p->k,
-                           (const float *)call->in[1].data + i * p->k * p->n,
-                           (float *)call->out[0].data + i * p->m * p->n);
+    const iso_product_block b = block_of_call(&l, block);
+    iso_openblas_sgemm(&b.product, (const float *)call->in[0].data + b.a,
+                       (const float *)call->in[1].data + b.b, (float *)call->out[0].data + b.c);
+}
+
+static void run_blas(const iso_kernel_call *call)
+{
+    run_all_blocks(call, run_blas_block);
 }
 
 /* ---- own kernels ---- */
@@ -277,18 +318,26 @@ static bool double_fits(const iso_kernel_call *call)
     return iso_cpu_has_type(call, ISO_F64) && iso_openblas_takes(&l.product);
 }
 
+static bool is_empty(const iso_product *p)
+{
+    return p->k == 0 || p->m == 0 || p->n == 0;
+}
+
+static void run_double_block(const iso_kernel_call *call, int64_t block)
+{
+    iso_matmul_layout l = iso_matmul_layout_of(call);
+    const iso_product_block b = block_of_call(&l, block);
+    iso_openblas_dgemm(&b.product, (const double *)call->in[0].data + b.a,
+                       (const double *)call->in[1].data + b.b, false, (double *)call->out[0].data + b.c);
+}
+
 static void run_double(const iso_kernel_call *call)
 {
     iso_matmul_layout l = iso_matmul_layout_of(call);
-    const iso_product *p = &l.product;
-    if (p->k == 0 || p->m == 0 || p->n == 0) {
+    if (is_empty(&l.product))
         iso_matmul_empty(call);
-        return;
-    }
-    for (int64_t i = 0; i < l.count; i++)
-        iso_openblas_dgemm(p, (const double *)call->in[0].data + i * p->m * p->k,
-                           (const double *)call->in[1].data + i * p->k * p->n,
-                           (double *)call->out[0].data + i * p->m * p->n);
+    else
+        run_all_blocks(call, run_double_block);
 }
 
 const iso_kernel iso_cpu_matmul_few = {.op = "matmul",
@@ -304,11 +353,27 @@ const iso_kernel iso_cpu_matmul_transposed = {.op = "matmul",
                                               .fits = transposed_fits,
                                               .scratch = transposed_scratch,
                                               .run = run_transposed};
-const iso_kernel iso_cpu_matmul_onednn = {
-    .op = "matmul", .name = "dnnl_sgemm", .fits = onednn_fits, .run = run_onednn};
-const iso_kernel iso_cpu_matmul_blas = {
-    .op = "matmul", .name = "cblas_sgemm", .fits = blas_fits, .run = run_blas};
-const iso_kernel iso_cpu_matmul_tiles = {
-    .op = "matmul", .name = "tiles", .fits = tiles_fit, .scratch = tiles_scratch, .run = run_tiles};
-const iso_kernel iso_cpu_matmul_double = {
-    .op = "matmul", .name = "cblas_dgemm", .fits = double_fits, .run = run_double};
+const iso_kernel iso_cpu_matmul_onednn = {.op = "matmul",
+                                          .name = "dnnl_sgemm",
+                                          .fits = onednn_fits,
+                                          .run = run_onednn,
+                                          .blocks = library_blocks,
+                                          .run_block = run_onednn_block};
+const iso_kernel iso_cpu_matmul_blas = {.op = "matmul",
+                                        .name = "cblas_sgemm",
+                                        .fits = blas_fits,
+                                        .run = run_blas,
+                                        .blocks = library_blocks,
+                                        .run_block = run_blas_block};
+const iso_kernel iso_cpu_matmul_tiles = {.op = "matmul",
+                                         .name = "tiles",
+                                         .fits = tiles_fit,
+                                         .scratch = tiles_scratch,
+                                         .run = run_tiles,
+                                         .by_rows = true};
+const iso_kernel iso_cpu_matmul_double = {.op = "matmul",
+                                          .name = "cblas_dgemm",
+                                          .fits = double_fits,
+                                          .run = run_double,
+                                          .blocks = library_blocks,
+                                          .run_block = run_double_block};

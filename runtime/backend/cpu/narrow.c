@@ -134,6 +134,7 @@ static void fill_in(void)
             .scratch = list[i].scratch,
             .run = list[i].run,
             .in_place = true, /* the inputs are copied first */
+            .by_rows = list[i].wide->by_rows,
         };
     }
 }

@@ -160,7 +160,8 @@ const iso_kernel iso_cpu_batch_norm = {.op = "batch_norm",
                                        .fits = normalization_fits,
                                        .scratch = normalization_scratch,
                                        .run = run_norm,
-                                       .in_place = true};
+                                       .in_place = true,
+                                       .by_rows = true};
 const iso_kernel iso_cpu_batch_norm_grad_sums = {.op = "batch_norm_grad_sums",
                                                  .name = "vector",
                                                  .fits = normalization_fits,
@@ -171,4 +172,5 @@ const iso_kernel iso_cpu_batch_norm_grad = {.op = "batch_norm_grad",
                                             .fits = normalization_fits,
                                             .scratch = normalization_scratch,
                                             .run = normalization_run_gradient,
-                                            .in_place = true};
+                                            .in_place = true,
+                                            .by_rows = true};

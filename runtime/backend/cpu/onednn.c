@@ -47,7 +47,7 @@ bool iso_onednn_sgemm(const iso_product *p, const float *a, const float *b, floa
     int threads = iso_onednn_threads_begin();
     dnnl_status_t status =
         dnnl_sgemm(p->transpose_a ? 'T' : 'N', p->transpose_b ? 'T' : 'N', p->m, p->n, p->k, 1, a,
-                   p->transpose_a ? p->m : p->k, b, p->transpose_b ? p->k : p->n, 0, c, p->n);
+                   iso_product_lda(p), b, iso_product_ldb(p), 0, c, iso_product_ldc(p));
     iso_onednn_threads_end(threads);
     return status == dnnl_success;
 }

@@ -135,23 +135,18 @@ void iso_openblas_sgemm(const iso_product *p, const float *a, const float *b, fl
 {
     begin_product();
     blas.sgemm(CblasRowMajor, transposed(p->transpose_a), transposed(p->transpose_b), (blasint)p->m,
-               (blasint)p->n, (blasint)p->k, 1, a, (blasint)(p->transpose_a ? p->m : p->k), b,
-               (blasint)(p->transpose_b ? p->k : p->n), 0, c, (blasint)p->n);
+               (blasint)p->n, (blasint)p->k, 1, a, (blasint)iso_product_lda(p), b,
+               (blasint)iso_product_ldb(p), 0, c, (blasint)iso_product_ldc(p));
     end_product();
 }
 
-void iso_openblas_dgemm_part(const iso_product *p, const double *a, int64_t a_row, const double *b,
-                             int64_t b_row, bool add, double *c)
+void iso_openblas_dgemm(const iso_product *p, const double *a, const double *b, bool add, double *c)
 {
     begin_product();
     blas.dgemm(CblasRowMajor, transposed(p->transpose_a), transposed(p->transpose_b), (blasint)p->m,
-               (blasint)p->n, (blasint)p->k, 1, a, (blasint)a_row, b, (blasint)b_row, add, c, (blasint)p->n);
+               (blasint)p->n, (blasint)p->k, 1, a, (blasint)iso_product_lda(p), b,
+               (blasint)iso_product_ldb(p), add, c, (blasint)iso_product_ldc(p));
     end_product();
-}
-
-void iso_openblas_dgemm(const iso_product *p, const double *a, const double *b, double *c)
-{
-    iso_openblas_dgemm_part(p, a, p->transpose_a ? p->m : p->k, b, p->transpose_b ? p->k : p->n, false, c);
 }
 
 /* "OpenBLAS 0.3.21 NO_LAPACKE ... Haswell MAX_THREADS=64": the version is the second word. */

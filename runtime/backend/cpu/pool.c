@@ -49,10 +49,16 @@ static void pool_run_average_gradient(const iso_kernel_call *call)
 }
 
 const iso_kernel iso_cpu_max_pool2d = {
-    .op = "max_pool2d", .name = "vector", .fits = pool_fits, .run = pool_run_max};
-const iso_kernel iso_cpu_max_pool2d_grad = {
-    .op = "max_pool2d_grad", .name = "vector", .fits = pool_fits, .run = pool_run_max_gradient};
+    .op = "max_pool2d", .name = "vector", .fits = pool_fits, .run = pool_run_max, .by_rows = true};
+const iso_kernel iso_cpu_max_pool2d_grad = {.op = "max_pool2d_grad",
+                                            .name = "vector",
+                                            .fits = pool_fits,
+                                            .run = pool_run_max_gradient,
+                                            .by_rows = true};
 const iso_kernel iso_cpu_average_pool2d = {
-    .op = "average_pool2d", .name = "vector", .fits = pool_fits, .run = pool_run_average};
-const iso_kernel iso_cpu_average_pool2d_grad = {
-    .op = "average_pool2d_grad", .name = "vector", .fits = pool_fits, .run = pool_run_average_gradient};
+    .op = "average_pool2d", .name = "vector", .fits = pool_fits, .run = pool_run_average, .by_rows = true};
+const iso_kernel iso_cpu_average_pool2d_grad = {.op = "average_pool2d_grad",
+                                                .name = "vector",
+                                                .fits = pool_fits,
+                                                .run = pool_run_average_gradient,
+                                                .by_rows = true};

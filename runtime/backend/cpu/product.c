@@ -1,5 +1,7 @@
 #include "runtime/backend/cpu/product.h"
 
+#include <math.h>
+
 #include "runtime/backend/cpu/functions.h"
 
 /* Floats of a block of a gradient. A narrow gradient: the block (12 rows of 256, one or two steps of the
@@ -54,4 +56,69 @@ int64_t iso_product_block_rows(const iso_product *p)
         return BLOCK / columns;
     int64_t tiles = STRIP / columns / tile;
     return (tiles > 0 ? tiles : 1) * tile;
+}
+
+/* ---- blocks of library products ---- */
+
+/* A block has about this many multiplications, or more where there would be too many blocks: the library packs the
+ * operands of each block, so small ones cost a tenth of the time. Blocks of whole tiles of the library's kernels: of
+ * 24 rows and 48 columns. */
+static const double block_size = 128e6;
+enum { MOST_PRODUCT_BLOCKS = 16, TILE_ROWS = 24, TILE_COLUMNS = 48 };
+
+typedef struct block_grid {
+    int64_t rows, columns; /* of a block */
+    int64_t down, across;  /* blocks */
+} block_grid;
+
+static int64_t divide_up(int64_t n, int64_t by)
+{
+    return (n + by - 1) / by;
+}
+
+/* Parts of whole tiles. */
+static int64_t part_of(int64_t n, int64_t parts, int64_t tile)
+{
+    int64_t part = divide_up(divide_up(n, parts), tile) * tile;
+    return part < n ? part : n;
+}
+
+/* About square blocks: then the least is packed. */
+static block_grid grid_of(const iso_product *p)
+{
+    block_grid g = {p->m, p->n, 1, 1};
+    double blocks = (double)p->m * (double)p->n * (double)p->k / block_size;
+    if (blocks < 2)
+        return g;
+    blocks = blocks < MOST_PRODUCT_BLOCKS ? blocks : MOST_PRODUCT_BLOCKS;
+    double down = sqrt(blocks * (double)p->m / (double)p->n);
+    down = down < 1 ? 1 : down > blocks ? blocks : down;
+    g.rows = part_of(p->m, (int64_t)(down + 0.5), TILE_ROWS);
+    g.down = divide_up(p->m, g.rows);
+    g.columns = part_of(p->n, (int64_t)blocks / g.down > 0 ? (int64_t)blocks / g.down : 1, TILE_COLUMNS);
+    g.across = divide_up(p->n, g.columns);
+    return g;
+}
+
+int64_t iso_product_blocks(const iso_product *p)
+{
+    block_grid g = grid_of(p);
+    return g.down * g.across;
+}
+
+iso_product_block iso_product_block_at(const iso_product *p, int64_t block)
+{
+    const block_grid g = grid_of(p);
+    const int64_t row = block / g.across * g.rows, column = block % g.across * g.columns;
+    const int64_t lda = iso_product_lda(p), ldb = iso_product_ldb(p), ldc = iso_product_ldc(p);
+    iso_product part = *p;
+    part.m = p->m - row < g.rows ? p->m - row : g.rows;
+    part.n = p->n - column < g.columns ? p->n - column : g.columns;
+    part.lda = lda;
+    part.ldb = ldb;
+    part.ldc = ldc;
+    return (iso_product_block){.product = part,
+                               .a = p->transpose_a ? row : row * lda,
+                               .b = p->transpose_b ? column * ldb : column,
+                               .c = row * ldc + column};
 }

@@ -360,7 +360,8 @@ const iso_kernel iso_cpu_recurrence = {.op = "recurrence",
                                        .name = "steps",
                                        .fits = recurrence_fits,
                                        .scratch = recurrence_scratch,
-                                       .run = recurrence_run};
+                                       .run = recurrence_run,
+                                       .by_rows = true};
 const iso_kernel iso_cpu_recurrence_grad = {.op = "recurrence_grad",
                                             .name = "steps",
                                             .fits = recurrence_fits,

@@ -131,4 +131,5 @@ const iso_kernel iso_cpu_reduce_sum = {.op = "reduce_sum",
                                        .name = "vector",
                                        .fits = sum_fits,
                                        .scratch = reduce_sum_scratch,
-                                       .run = reduce_run_sum};
+                                       .run = reduce_run_sum,
+                                       .by_rows = true};

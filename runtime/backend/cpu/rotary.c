@@ -70,5 +70,9 @@ static void rotary_run(const iso_kernel_call *call)
     }
 }
 
-const iso_kernel iso_cpu_rotary = {
-    .op = "rotary", .name = "vector", .fits = rotary_fits, .run = rotary_run, .in_place = true};
+const iso_kernel iso_cpu_rotary = {.op = "rotary",
+                                   .name = "vector",
+                                   .fits = rotary_fits,
+                                   .run = rotary_run,
+                                   .in_place = true,
+                                   .by_rows = true};

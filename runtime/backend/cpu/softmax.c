@@ -28,7 +28,7 @@ static bool fits_softmax(const iso_kernel_call *call)
         iso_cpu_functions()->NAME##_f32(n.rows, n.classes, call->in[0].data, call->out[0].data);             \
     }                                                                                                        \
     const iso_kernel iso_cpu_##NAME = {                                                                      \
-        .op = #NAME, .name = "vector", .fits = fits_softmax, .run = run_##NAME};
+        .op = #NAME, .name = "vector", .fits = fits_softmax, .run = run_##NAME, .by_rows = true};
 SOFTMAX(softmax)
 SOFTMAX(log_softmax)
 
@@ -40,7 +40,7 @@ SOFTMAX(log_softmax)
                                         call->out[0].data);                                                  \
     }                                                                                                        \
     const iso_kernel iso_cpu_##NAME = {                                                                      \
-        .op = #NAME, .name = "vector", .fits = fits_softmax, .run = run_##NAME};
+        .op = #NAME, .name = "vector", .fits = fits_softmax, .run = run_##NAME, .by_rows = true};
 GRADIENT(softmax_grad)
 GRADIENT(log_softmax_grad)
 
@@ -135,17 +135,22 @@ static void softmax_run_dense_gradient(const iso_kernel_call *call)
     }
 }
 
-const iso_kernel iso_cpu_sparse_crossentropy = {
-    .op = "sparse_crossentropy", .name = "vector", .fits = fits_sparse, .run = softmax_run_sparse};
+const iso_kernel iso_cpu_sparse_crossentropy = {.op = "sparse_crossentropy",
+                                                .name = "vector",
+                                                .fits = fits_sparse,
+                                                .run = softmax_run_sparse,
+                                                .by_rows = true};
 const iso_kernel iso_cpu_sparse_crossentropy_grad = {.op = "sparse_crossentropy_grad",
                                                      .name = "vector",
                                                      .fits = fits_sparse,
                                                      .run = softmax_run_sparse_gradient,
-                                                     .in_place = true};
+                                                     .in_place = true,
+                                                     .by_rows = true};
 const iso_kernel iso_cpu_crossentropy = {
-    .op = "crossentropy", .name = "vector", .fits = fits_dense, .run = softmax_run_dense};
+    .op = "crossentropy", .name = "vector", .fits = fits_dense, .run = softmax_run_dense, .by_rows = true};
 const iso_kernel iso_cpu_crossentropy_grad = {.op = "crossentropy_grad",
                                               .name = "vector",
                                               .fits = fits_dense,
                                               .run = softmax_run_dense_gradient,
-                                              .in_place = true};
+                                              .in_place = true,
+                                              .by_rows = true};

@@ -117,5 +117,7 @@ static void fold_run(const iso_kernel_call *call)
         fold_double(&u, dy->data, dx->data);
 }
 
-const iso_kernel iso_cpu_unfold = {.op = "unfold", .name = "copy", .fits = unfold_fits, .run = unfold_run};
-const iso_kernel iso_cpu_fold = {.op = "fold", .name = "add", .fits = fold_fits, .run = fold_run};
+const iso_kernel iso_cpu_unfold = {
+    .op = "unfold", .name = "copy", .fits = unfold_fits, .run = unfold_run, .by_rows = true};
+const iso_kernel iso_cpu_fold = {
+    .op = "fold", .name = "add", .fits = fold_fits, .run = fold_run, .by_rows = true};

@@ -82,6 +82,7 @@ static void warp_run_gradient(const iso_kernel_call *call)
     }
 }
 
-const iso_kernel iso_cpu_warp = {.op = "warp", .name = "pixels", .fits = warp_fits, .run = warp_run};
+const iso_kernel iso_cpu_warp = {
+    .op = "warp", .name = "pixels", .fits = warp_fits, .run = warp_run, .by_rows = true};
 const iso_kernel iso_cpu_warp_grad = {
-    .op = "warp_grad", .name = "pixels", .fits = warp_fits, .run = warp_run_gradient};
+    .op = "warp_grad", .name = "pixels", .fits = warp_fits, .run = warp_run_gradient, .by_rows = true};

@@ -24,6 +24,21 @@ static bool in_same_memory(const iso_location *a, const iso_location *b)
            a->offset == b->offset;
 }
 
+/* Decides how the threads of the slot divide the kernel's work. */
+static iso_status divide_kernel(const iso_runtime *runtime, const iso_slot_plan *sp, const iso_op *op,
+                                iso_slot_instruction *bound)
+{
+    iso_division division;
+    if (!iso_division_choose(op, bound->kernel, &bound->call,
+                             iso_runtime_intra_op(runtime, sp->local->thread), &division))
+        return ISO_OK;
+    bound->division = iso_new(sizeof division);
+    if (!bound->division)
+        return iso_no_memory("how threads divide the work of an op");
+    *bound->division = division;
+    return ISO_OK;
+}
+
 static iso_status bind_kernel(iso_runtime *runtime, iso_executable *executable, iso_slot_plan *sp, int i)
 {
     const iso_plan *plan = executable->plan;
@@ -42,7 +57,7 @@ static iso_status bind_kernel(iso_runtime *runtime, iso_executable *executable, 
             return iso_error(ISO_FAILED, "kernel %s of op '%s' cannot work in place as planned",
                              bound->kernel->name, step->op->type->name);
     bound->flops = iso_plan_flops(plan, step, sp->local->slot);
-    return ISO_OK;
+    return divide_kernel(runtime, sp, step->op, bound);
 }
 
 static iso_status note_region(void *arg, const iso_region *region)
@@ -254,12 +269,19 @@ static void free_buffers(const iso_device *device, const iso_slot_instruction *i
         }
 }
 
+static void free_divisions(const iso_slot_instruction *instruction, const iso_plan *plan)
+{
+    for (int i = 0; instruction && plan && i < plan->n_instructions; i++)
+        iso_free(instruction[i].division);
+}
+
 /* All but the plan. */
 static void executable_free(iso_runtime *runtime, iso_executable *executable)
 {
     iso_step_drop_graphs(runtime, executable);
     for (int i = 0; executable->slot && i < runtime->n_locals; i++) {
         free_buffers(runtime->locals[i].device, executable->slot[i].instruction, executable->plan);
+        free_divisions(executable->slot[i].instruction, executable->plan);
         iso_free(executable->slot[i].instruction);
         iso_free(executable->slot[i].arrays);
         iso_free(executable->slot[i].copies);
@@ -307,13 +329,18 @@ void iso_executable_destroy(iso_runtime *runtime, iso_executable *executable)
     iso_plan_destroy(plan);
 }
 
+static size_t scratch_of_instruction(const iso_slot_instruction *bound)
+{
+    if (bound->kind != ISO_KERNEL || !bound->kernel->scratch)
+        return 0;
+    return bound->division ? iso_division_scratch(bound->division) : bound->kernel->scratch(&bound->call);
+}
+
 static size_t scratch_of_slot(const iso_plan *plan, const iso_slot_plan *sp)
 {
     size_t most = 0;
     for (int i = 0; i < plan->n_instructions; i++) {
-        const iso_slot_instruction *bound = &sp->instruction[i];
-        size_t bytes =
-            bound->kind == ISO_KERNEL && bound->kernel->scratch ? bound->kernel->scratch(&bound->call) : 0;
+        size_t bytes = scratch_of_instruction(&sp->instruction[i]);
         most = bytes > most ? bytes : most;
     }
     for (int i = 0; i < sp->n_products; i++)
@@ -427,6 +454,7 @@ iso_status iso_executable_sequence(const iso_runtime *runtime, const iso_executa
             (iso_thunk){.kernel = bound->kernel,
                         .call = &bound->call,
                         .copy = bound->copy,
+                        .division = bound->division,
                         .layer = bound->kernel ? iso_op_layer(plan->program->graph, op_of(plan, i)) : NULL,
                         .timer = timer,
                         .moment = iso_instruction_moment(i)};

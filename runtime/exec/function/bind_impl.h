@@ -2,6 +2,7 @@
 #ifndef ISO_EXEC_FUNCTION_BIND_IMPL_H
 #define ISO_EXEC_FUNCTION_BIND_IMPL_H
 
+#include "runtime/backend/division.h"
 #include "runtime/exec/function/async_steps.h"
 #include "runtime/exec/memory/runtime_impl.h"
 
@@ -17,6 +18,7 @@ typedef struct iso_slot_instruction {
     const iso_kernel *kernel;
     iso_kernel_call call;
     double flops;
+    iso_division *division; /* KERNEL: how threads divide its work; NULL: they do not */
     iso_sequence *sequence; /* KERNEL, COPY: to which it belongs; lent */
     int in_sequence,
         rest;         /* its number there, and how many instructions of the sequence there are from it on */

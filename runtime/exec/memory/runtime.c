@@ -138,9 +138,33 @@ done:
     return status;
 }
 
+/* Cores without a slot compute parts of ops (division.h). */
+static iso_status start_intra_op(iso_runtime *runtime)
+{
+    const int each = iso_threads(runtime->ctx) / runtime->n_threads;
+    iso_status status = ISO_OK;
+    if (each < 2 || runtime->n_locals == 0 || !runtime->device->host_access)
+        return ISO_OK;
+    runtime->intra_op = iso_new((size_t)runtime->n_threads * sizeof *runtime->intra_op);
+    if (!runtime->intra_op)
+        return iso_no_memory("the threads of ops");
+    for (int t = 0; t < runtime->n_threads && status == ISO_OK; t++)
+        status = iso_thread_pool_create(each, iso_fabric_is_crowded(runtime->fabric), &runtime->intra_op[t]);
+    return status;
+}
+
+static void end_intra_op(iso_runtime *runtime)
+{
+    for (int t = 0; runtime->intra_op && t < runtime->n_threads; t++)
+        iso_thread_pool_destroy(runtime->intra_op[t]);
+    iso_free(runtime->intra_op);
+}
+
 static iso_status runtime_start_threads(iso_runtime *runtime)
 {
-    return iso_thread_pool_create(runtime->n_threads, iso_fabric_is_crowded(runtime->fabric), &runtime->pool);
+    iso_status status =
+        iso_thread_pool_create(runtime->n_threads, iso_fabric_is_crowded(runtime->fabric), &runtime->pool);
+    return status == ISO_OK ? start_intra_op(runtime) : status;
 }
 
 static iso_status runtime_find_hosts(iso_runtime *runtime)
@@ -193,6 +217,7 @@ static void runtime_destroy(iso_runtime *runtime)
     if (!runtime)
         return;
     iso_thread_pool_destroy(runtime->pool);
+    end_intra_op(runtime);
     iso_runtime_end_readers(runtime);
     if (runtime->device)
         iso_runtime_finish(runtime);

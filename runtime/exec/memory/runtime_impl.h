@@ -119,6 +119,8 @@ typedef struct iso_runtime {
     iso_thread_pool *
         *readers;  /* [n_threads] what reads large batches with each of them; NULL: nothing does */
     int n_readers; /* threads of each, the caller's included */
+    iso_thread_pool *
+        *intra_op; /* [n_threads] with which each divides the work of an op (division.h); NULL: alone */
     int n_threads;
     int n_locals;
     iso_local_slot *locals;
@@ -204,6 +206,11 @@ typedef iso_status iso_runtime_reserver(iso_runtime *runtime, size_t arena, size
 iso_runtime_reserver iso_runtime_reserve;
 /* The same only if a rank has less: where it has all, no memory moves. Collective. */
 iso_runtime_reserver iso_runtime_reserve_again;
+/* The threads that divide the work of an op with thread `thread` of the slots; NULL: none does. */
+static inline iso_thread_pool *iso_runtime_intra_op(const iso_runtime *runtime, int thread)
+{
+    return runtime->intra_op ? runtime->intra_op[thread] : NULL;
+}
 /* readers.c: makes the threads that read batches of at least ISO_LARGE_READ bytes, if this rank has cores for them
  * and there are none yet. Local. */
 enum { ISO_LARGE_READ = 1 << 20, ISO_MOST_READERS = 8 };

@@ -1,0 +1,36 @@
+/* Intra-op parallelism: how the threads of a slot divide the work of one kernel. A kernel's numbers do not depend on
+ * it (iso_kernel.by_rows, iso_kernel.blocks). Functions are local. */
+#ifndef ISO_BACKEND_DIVISION_H
+#define ISO_BACKEND_DIVISION_H
+
+#include "runtime/backend/backend.h"
+#include "runtime/base/thread_pool.h"
+#include "runtime/graph/op.h"
+
+enum { ISO_DIVISION_LEVELS = 2 };
+
+/* By rows: the first dimension of more than one element is divided into parts; if it has fewer elements than there
+ * shall be parts, into single ones, and the next dimension into parts too. */
+typedef struct iso_division {
+    iso_thread_pool *pool; /* lent */
+    int64_t n_blocks;
+    size_t scratch; /* bytes from the scratch memory of a thread to that of the next one */
+    int n_levels;   /* 0: by blocks of the kernel */
+    int64_t rows[ISO_DIVISION_LEVELS], parts[ISO_DIVISION_LEVELS];
+    /* The dimension of an operand that a level divides; -1: the operand is whole. */
+    int8_t in[ISO_MAX_INPUTS][ISO_DIVISION_LEVELS], out[ISO_MAX_OUTPUTS][ISO_DIVISION_LEVELS];
+} iso_division;
+
+/* Decides how the threads of a pool divide the work of an op's kernel. False: it is not divided: the kernel cannot
+ * be, there is too little work, or the pool is NULL. */
+bool iso_division_choose(const iso_op *op, const iso_kernel *kernel, const iso_kernel_call *call,
+                         iso_thread_pool *pool, iso_division *division);
+/* The same for a kernel by rows, in about `wanted` parts, however little work they are. */
+bool iso_division_by_rows(const iso_op *op, const iso_kernel *kernel, const iso_kernel_call *call,
+                          iso_thread_pool *pool, int64_t wanted, iso_division *division);
+/* Bytes of scratch memory for all threads. */
+size_t iso_division_scratch(const iso_division *division);
+/* Runs the kernel. call->scratch: of iso_division_scratch bytes. A fault is that of the lowest block. */
+void iso_division_run(const iso_division *division, const iso_kernel *kernel, const iso_kernel_call *call);
+
+#endif
