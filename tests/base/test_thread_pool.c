@@ -281,8 +281,8 @@ int main(int argc, char **argv)
     iso_status status = iso_init(&argc, &argv, &ctx);
     if (status == ISO_OK &&
         RUN_TESTS("pool", 0, every_thread_runs_once_a_round, a_pool_may_end_before_its_first_round,
-        RUN_TESTS("pool", 0, every_thread_runs_once_a_round, every_block_of_a_loop_runs_once,
-                  initial_values_are_keras_s, settings_of_initializers_are_taken, matrices_to_begin_with))
+                  every_block_of_a_loop_runs_once, initial_values_are_keras_s,
+                  settings_of_initializers_are_taken, matrices_to_begin_with))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }
