@@ -1,9 +1,11 @@
 /* Kernels of batch normalisation in float32; graph/ops/batch_norm.c has the formulas. */
 #include <math.h>
+#include <string.h>
 
 #include "runtime/backend/cpu/channels.h"
 #include "runtime/backend/cpu/cpu.h"
 #include "runtime/backend/cpu/functions.h"
+#include "runtime/backend/cpu/row_parts.h"
 #include "runtime/graph/ops/network.h"
 
 static int64_t normalization_channels_of(const iso_array *x)
@@ -49,11 +51,55 @@ static void normalization_repeat(float *first, int64_t c, int64_t pattern)
         first[i] = first[i - c];
 }
 
+/* ---- sums over rows: of a part two of each channel, in a room as large as other kernels' scratch memory ---- */
+
+static iso_row_parts sums_of_parts(const iso_kernel_call *call)
+{
+    const int64_t c = normalization_channels_of(&call->in[0]);
+    return iso_row_parts_of(normalization_rows_of(&call->in[0]), c, 2 * c, normalization_scratch(call));
+}
+
+static size_t sums_scratch_of(const iso_kernel_call *call)
+{
+    iso_row_parts p = sums_of_parts(call);
+    return iso_row_parts_scratch(&p);
+}
+
+static int64_t normalization_blocks(const iso_kernel_call *call)
+{
+    return sums_of_parts(call).parts;
+}
+
+/* The moments of a part, in the room of part `room`. */
+static void moments_of_part(const iso_kernel_call *call, int64_t part, int64_t room)
+{
+    const iso_row_parts p = sums_of_parts(call);
+    const int64_t c = normalization_channels_of(&call->in[0]), begin = iso_row_part_begin(&p, part);
+    double *sums = iso_row_part_sums(&p, call, part);
+    iso_cpu_functions()->channel_moments(iso_row_part_begin(&p, part + 1) - begin, c,
+                                         (const float *)call->in[0].data + begin * c, sums, sums + c,
+                                         iso_row_part_room(&p, call, room));
+}
+
+static void moments_block(const iso_kernel_call *call, int64_t block)
+{
+    moments_of_part(call, block, block);
+}
+
+static void moments_finish(const iso_kernel_call *call)
+{
+    const iso_row_parts p = sums_of_parts(call);
+    const size_t c = (size_t)normalization_channels_of(&call->in[0]);
+    const double *sums = iso_row_parts_add(&p, call);
+    memcpy(call->out[0].data, sums, c * sizeof *sums);
+    memcpy(call->out[1].data, sums + c, c * sizeof *sums);
+}
+
 static void normalization_run_moments(const iso_kernel_call *call)
 {
-    const iso_array *x = &call->in[0];
-    iso_cpu_functions()->channel_moments(normalization_rows_of(x), normalization_channels_of(x), x->data,
-                                         call->out[0].data, call->out[1].data, call->scratch);
+    for (int64_t part = 0; part < normalization_blocks(call); part++)
+        moments_of_part(call, part, 0);
+    moments_finish(call);
 }
 
 static double normalization_rstd_of(const iso_array *variance, int64_t i, const iso_batch_norm_attrs *attrs)
@@ -106,21 +152,49 @@ static void run_norm(const iso_kernel_call *call)
                                         call->out[0].data);
 }
 
-/* in: x, dy, mean, variance; with an activation gamma, beta */
-static void normalization_run_sums(const iso_kernel_call *call)
+/* in: x, dy, mean, variance; with an activation gamma, beta. The sums of a part, in the room of part `room`. */
+static void slopes_of_part(const iso_kernel_call *call, int64_t number, int64_t room)
 {
     const iso_batch_norm_attrs *attrs = call->attrs;
-    const iso_array *x = &call->in[0], *means = &call->in[2], *variance = &call->in[3];
-    const int64_t c = normalization_channels_of(x);
-    iso_channels channels = attrs->activation == ISO_FUSED_RELU ? make_channels(call, means, variance, 4)
-                                                                : make_means(call, means);
-    double *sums = call->out[0].data, *products = call->out[1].data;
-    iso_cpu_functions()->channel_slopes(normalization_rows_of(x), c, x->data, call->in[1].data, &channels,
-                                        sums, products, call->scratch);
+    const iso_row_parts p = sums_of_parts(call);
+    const int64_t c = normalization_channels_of(&call->in[0]), begin = iso_row_part_begin(&p, number);
+    iso_kernel_call part = *call;
+    part.scratch = iso_row_part_room(&p, call, room);
+    iso_channels channels = attrs->activation == ISO_FUSED_RELU
+                                ? make_channels(&part, &call->in[2], &call->in[3], 4)
+                                : make_means(&part, &call->in[2]);
+    double *sums = iso_row_part_sums(&p, call, number);
+    iso_cpu_functions()->channel_slopes(
+        iso_row_part_begin(&p, number + 1) - begin, c, (const float *)call->in[0].data + begin * c,
+        (const float *)call->in[1].data + begin * c, &channels, sums, sums + c, part.scratch);
+}
+
+static void slopes_block(const iso_kernel_call *call, int64_t block)
+{
+    slopes_of_part(call, block, block);
+}
+
+/* Those who computed the slopes rounded the means. */
+static void slopes_finish(const iso_kernel_call *call)
+{
+    const iso_batch_norm_attrs *attrs = call->attrs;
+    const iso_array *means = &call->in[2], *variance = &call->in[3];
+    const iso_row_parts p = sums_of_parts(call);
+    const int64_t c = normalization_channels_of(&call->in[0]);
+    const double *sums = iso_row_parts_add(&p, call);
+    double *sum = call->out[0].data, *products = call->out[1].data;
     for (int64_t i = 0; i < c; i++) {
-        double rounding = value(means, i) - channels.mean[i];
-        products[i] = (products[i] - rounding * sums[i]) * normalization_rstd_of(variance, i, attrs);
+        double mean = value(means, i), rounding = mean - (float)mean;
+        sum[i] = sums[i];
+        products[i] = (sums[c + i] - rounding * sums[i]) * normalization_rstd_of(variance, i, attrs);
     }
+}
+
+static void normalization_run_sums(const iso_kernel_call *call)
+{
+    for (int64_t part = 0; part < normalization_blocks(call); part++)
+        slopes_of_part(call, part, 0);
+    slopes_finish(call);
 }
 
 /* in: x, dy, mean, variance, sum(dy), sum(dy xhat), gamma; with an activation beta */
@@ -153,8 +227,11 @@ static void normalization_run_gradient(const iso_kernel_call *call)
 const iso_kernel iso_cpu_batch_moments = {.op = "batch_moments",
                                           .name = "vector",
                                           .fits = normalization_fits,
-                                          .scratch = normalization_scratch,
-                                          .run = normalization_run_moments};
+                                          .scratch = sums_scratch_of,
+                                          .run = normalization_run_moments,
+                                          .blocks = normalization_blocks,
+                                          .run_block = moments_block,
+                                          .finish = moments_finish};
 const iso_kernel iso_cpu_batch_norm = {.op = "batch_norm",
                                        .name = "vector",
                                        .fits = normalization_fits,
@@ -165,8 +242,11 @@ const iso_kernel iso_cpu_batch_norm = {.op = "batch_norm",
 const iso_kernel iso_cpu_batch_norm_grad_sums = {.op = "batch_norm_grad_sums",
                                                  .name = "vector",
                                                  .fits = normalization_fits,
-                                                 .scratch = normalization_scratch,
-                                                 .run = normalization_run_sums};
+                                                 .scratch = sums_scratch_of,
+                                                 .run = normalization_run_sums,
+                                                 .blocks = normalization_blocks,
+                                                 .run_block = slopes_block,
+                                                 .finish = slopes_finish};
 const iso_kernel iso_cpu_batch_norm_grad = {.op = "batch_norm_grad",
                                             .name = "vector",
                                             .fits = normalization_fits,
