@@ -173,13 +173,12 @@ bool iso_division_by_parts(const iso_op *op, const iso_kernel *kernel, const iso
         return false;
     const size_t own = kernel->part_scratch ? kernel->part_scratch(call) : 0;
     const int64_t rows = kernel->part_rows(call), part_rows = rows > 0 ? rows : 1;
-    *division =
-        (iso_division){.pool = pool,
-                       .scratch = room_of_thread(own),
-                       .part_rows = part_rows,
-                       .n_parts = (out->dim[0] + part_rows - 1) / part_rows,
-                       .prepared = room_of_thread((kernel->scratch ? kernel->scratch(call) : 0) - own),
-                       .adds = op->type == &iso_op_embedding_grad_add};
+    *division = (iso_division){.pool = pool,
+                               .scratch = room_of_thread(own),
+                               .part_rows = part_rows,
+                               .n_parts = (out->dim[0] + part_rows - 1) / part_rows,
+                               .shared = room_of_thread((kernel->scratch ? kernel->scratch(call) : 0) - own),
+                               .adds = op->type == &iso_op_embedding_grad_add};
     division->n_blocks = division->n_parts < wanted ? division->n_parts : wanted;
     return division->n_blocks > 1;
 }
@@ -187,12 +186,9 @@ bool iso_division_by_parts(const iso_op *op, const iso_kernel *kernel, const iso
 bool iso_division_by_blocks(const iso_kernel *kernel, const iso_kernel_call *call, iso_thread_pool *pool,
                             iso_division *division)
 {
-    const size_t scratch = room_of_thread(kernel->scratch ? kernel->scratch(call) : 0);
-    *division = (iso_division){.pool = pool,
-                               .n_blocks = kernel->blocks ? kernel->blocks(call) : 1,
-                               .scratch = kernel->finish ? 0 : scratch,
-                               .prepared = kernel->finish ? scratch : 0,
-                               .shares = kernel->finish != NULL};
+    *division = (iso_division){.pool = pool, .n_blocks = kernel->blocks ? kernel->blocks(call) : 1};
+    division->scratch = room_of_thread(kernel->scratch ? kernel->scratch(call) : 0);
+    division->shared = room_of_thread(kernel->shared ? kernel->shared(call) : 0);
     return division->n_blocks > 1;
 }
 
@@ -213,7 +209,7 @@ bool iso_division_choose(const iso_op *op, const iso_kernel *kernel, const iso_k
 
 size_t iso_division_scratch(const iso_division *division)
 {
-    return division->prepared + division->scratch * (size_t)iso_thread_pool_size(division->pool);
+    return division->shared + division->scratch * (size_t)iso_thread_pool_size(division->pool);
 }
 
 typedef struct division_run {
@@ -258,6 +254,15 @@ static void run_parts(const division_run *r, int64_t block, void *room)
     }
 }
 
+static void set_memory(const iso_division *division, int thread, iso_kernel_call *call)
+{
+    char *memory = call->scratch;
+    if (!memory)
+        return;
+    call->shared = division->shared ? memory : NULL;
+    call->scratch = memory + division->shared + (size_t)thread * division->scratch;
+}
+
 static void run_block(void *arg, int64_t block, int thread)
 {
     division_run *r = arg;
@@ -267,8 +272,7 @@ static void run_block(void *arg, int64_t block, int thread)
     fault.lock = 0;
     fault.code = ISO_FAULT_NONE;
     part.fault = &fault;
-    if (part.scratch && !r->division->shares)
-        part.scratch = (char *)part.scratch + r->division->prepared + (size_t)thread * r->division->scratch;
+    set_memory(r->division, thread, &part);
     if (r->division->part_rows > 0) {
         run_parts(r, block, part.scratch);
         return;
@@ -295,8 +299,11 @@ void iso_division_run(const iso_division *division, const iso_kernel *kernel, co
     if (division->part_rows > 0)
         kernel->prepare_parts(call);
     iso_parallel_for(division->pool, division->n_blocks, run_block, &r);
-    if (division->shares)
-        kernel->finish(call);
+    if (division->n_levels == 0 && kernel->finish) {
+        iso_kernel_call rest = *call;
+        set_memory(division, 0, &rest);
+        kernel->finish(&rest);
+    }
     if (r.faulty >= 0 && !iso_fault_raised(call->fault))
         *call->fault = r.fault;
 }

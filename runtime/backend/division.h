@@ -15,14 +15,12 @@ enum { ISO_DIVISION_LEVELS = 2 };
 typedef struct iso_division {
     iso_thread_pool *pool; /* lent */
     int64_t n_blocks;
-    size_t scratch; /* bytes from the scratch memory of a thread to that of the next one */
-    int n_levels;   /* 0: by blocks of the kernel, or by run_part */
-    /* By run_part: rows of a part (else 0), the parts, bytes of what is prepared, before the scratch memory of threads;
-     * whether parts are added to input 0. */
-    int64_t part_rows, n_parts;
-    size_t prepared;
-    bool adds;
-    bool shares; /* by blocks: the scratch memory is that of all threads (iso_kernel.finish) */
+    size_t
+        shared; /* bytes of iso_kernel_call.shared, or of prepared parts, before the scratch memory of threads */
+    size_t scratch;             /* bytes from the scratch memory of a thread to that of the next one */
+    int n_levels;               /* 0: by blocks of the kernel, or by run_part */
+    int64_t part_rows, n_parts; /* by run_part: rows of a part (else 0), and the parts */
+    bool adds;                  /* by run_part: parts are added to input 0 */
     int64_t rows[ISO_DIVISION_LEVELS], parts[ISO_DIVISION_LEVELS];
     /* The dimension of an operand that a level divides; -1: the operand is whole. */
     int8_t in[ISO_MAX_INPUTS][ISO_DIVISION_LEVELS], out[ISO_MAX_OUTPUTS][ISO_DIVISION_LEVELS];

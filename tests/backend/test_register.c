@@ -114,7 +114,8 @@ START_TEST(kernels_that_cannot_run_are_refused)
            .part_scratch = scratch_of_part);
     KERNEL("kernel 0: either both or none of .blocks and .run_block", .name = "plain", .run = run,
            .blocks = rows_of);
-    KERNEL("kernel 0: .finish is given without .run_block", .name = "plain", .run = run, .finish = run);
+    KERNEL("kernel 0: .finish is given without .run_block, or .shared without .finish", .name = "plain",
+           .run = run, .finish = run);
 }
 END_TEST
 

@@ -54,17 +54,35 @@ static size_t layer_norm_sums_scratch(const iso_kernel_call *call)
     return iso_row_parts_scratch(&p);
 }
 
-/* The sums of a part, in the room of part `room`. */
-static void layer_norm_sum_part(const iso_kernel_call *call, int64_t part, int64_t room)
+static size_t layer_norm_sums_shared(const iso_kernel_call *call)
+{
+    iso_row_parts p = layer_norm_parts(call);
+    return iso_row_parts_shared(&p);
+}
+
+static void layer_norm_sum_part(const iso_kernel_call *call, int64_t part, double *sums, void *room)
 {
     const iso_layer_norm_attrs *attrs = call->attrs;
     const iso_row_parts p = layer_norm_parts(call);
     const int64_t c = layer_norm_channels_of(&call->in[0]), begin = iso_row_part_begin(&p, part);
-    double *sums = iso_row_part_sums(&p, call, part);
     iso_cpu_functions()->layer_norm_sums_f32(
         iso_row_part_begin(&p, part + 1) - begin, c, (const float *)call->in[0].data + begin * c,
-        (const float *)call->in[1].data + begin * c, (float)attrs->epsilon, attrs->rms, sums, sums + c,
-        iso_row_part_room(&p, call, room));
+        (const float *)call->in[1].data + begin * c, (float)attrs->epsilon, attrs->rms, sums, sums + c, room);
+}
+
+static void layer_norm_put_sums(const iso_kernel_call *call, const double *sums)
+{
+    const int64_t c = layer_norm_channels_of(&call->in[0]);
+    for (int64_t i = 0; i < c; i++) {
+        ((float *)call->out[0].data)[i] = (float)sums[i];
+        ((float *)call->out[1].data)[i] = (float)sums[c + i];
+    }
+}
+
+static void layer_norm_run_sums(const iso_kernel_call *call)
+{
+    const iso_row_parts p = layer_norm_parts(call);
+    layer_norm_put_sums(call, iso_row_parts_run(&p, call, layer_norm_sum_part));
 }
 
 static int64_t layer_norm_sums_blocks(const iso_kernel_call *call)
@@ -74,25 +92,14 @@ static int64_t layer_norm_sums_blocks(const iso_kernel_call *call)
 
 static void layer_norm_sums_block(const iso_kernel_call *call, int64_t block)
 {
-    layer_norm_sum_part(call, block, block);
+    const iso_row_parts p = layer_norm_parts(call);
+    iso_row_part_run(&p, call, block, layer_norm_sum_part);
 }
 
 static void layer_norm_sums_finish(const iso_kernel_call *call)
 {
     const iso_row_parts p = layer_norm_parts(call);
-    const int64_t c = layer_norm_channels_of(&call->in[0]);
-    const double *sums = iso_row_parts_add(&p, call);
-    for (int64_t i = 0; i < c; i++) {
-        ((float *)call->out[0].data)[i] = (float)sums[i];
-        ((float *)call->out[1].data)[i] = (float)sums[c + i];
-    }
-}
-
-static void layer_norm_run_sums(const iso_kernel_call *call)
-{
-    for (int64_t part = 0; part < layer_norm_sums_blocks(call); part++)
-        layer_norm_sum_part(call, part, 0);
-    layer_norm_sums_finish(call);
+    layer_norm_put_sums(call, iso_row_parts_add(&p, call));
 }
 
 const iso_kernel iso_cpu_layer_norm = {
@@ -109,4 +116,5 @@ const iso_kernel iso_cpu_layer_norm_grad_sums = {.op = "layer_norm_grad_sums",
                                                  .run = layer_norm_run_sums,
                                                  .blocks = layer_norm_sums_blocks,
                                                  .run_block = layer_norm_sums_block,
+                                                 .shared = layer_norm_sums_shared,
                                                  .finish = layer_norm_sums_finish};

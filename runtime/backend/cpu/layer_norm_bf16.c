@@ -187,27 +187,48 @@ static size_t sums_scratch(const iso_kernel_call *call)
     return iso_row_parts_scratch(&p);
 }
 
-/* The sums of a part, in the room of part `room`. */
-static void sum_rows_of_part(const iso_kernel_call *call, int64_t part, int64_t room)
+static size_t sums_shared(const iso_kernel_call *call)
+{
+    rows_of r = layer_norm_rows(call, SUMS_ROWS);
+    iso_row_parts p = sums_parts(&r);
+    return iso_row_parts_shared(&p);
+}
+
+static void sum_rows_of_part(const iso_kernel_call *call, int64_t part, double *sums, void *room)
 {
     const rows_of r = layer_norm_rows(call, SUMS_ROWS);
     const iso_row_parts p = sums_parts(&r);
     const int64_t c = r.c, end = iso_row_part_begin(&p, part + 1);
-    char *blocks = iso_row_part_room(&p, call, room);
-    double *sums = iso_row_part_sums(&p, call, part),
-           *of_block = (double *)(blocks + SUMS_BLOCKS * block_bytes(&r));
+    char *blocks = room;
+    float *x_block = (float *)(blocks + SUMS_X * block_bytes(&r)),
+          *dy_block = (float *)(blocks + SUMS_DY * block_bytes(&r));
+    double *of_block = (double *)(blocks + SUMS_BLOCKS * block_bytes(&r));
     memset(sums, 0, 2 * (size_t)c * sizeof *sums);
     for (int64_t first = iso_row_part_begin(&p, part); first < end; first += r.step) {
         int64_t rows = end - first < r.step ? end - first : r.step;
-        const float *x =
-            rows_as_floats(&r, &call->in[0], first, rows, (float *)(blocks + SUMS_X * block_bytes(&r)));
-        const float *dy =
-            rows_as_floats(&r, &call->in[1], first, rows, (float *)(blocks + SUMS_DY * block_bytes(&r)));
+        const float *x = rows_as_floats(&r, &call->in[0], first, rows, x_block);
+        const float *dy = rows_as_floats(&r, &call->in[1], first, rows, dy_block);
         iso_cpu_functions()->layer_norm_sums_f32(rows, c, x, dy, (float)r.attrs->epsilon, r.attrs->rms,
                                                  of_block, of_block + c, (float *)(of_block + 2 * c));
         for (int64_t i = 0; i < 2 * c; i++)
             sums[i] += of_block[i];
     }
+}
+
+static void put_sums_of_rows(const iso_kernel_call *call, const double *sums)
+{
+    const rows_of r = layer_norm_rows(call, SUMS_ROWS);
+    for (int64_t i = 0; i < r.c; i++) {
+        ((float *)call->out[0].data)[i] = (float)sums[i];
+        ((float *)call->out[1].data)[i] = (float)sums[r.c + i];
+    }
+}
+
+static void sums_run(const iso_kernel_call *call)
+{
+    const rows_of r = layer_norm_rows(call, SUMS_ROWS);
+    const iso_row_parts p = sums_parts(&r);
+    put_sums_of_rows(call, iso_row_parts_run(&p, call, sum_rows_of_part));
 }
 
 static int64_t sums_blocks(const iso_kernel_call *call)
@@ -218,25 +239,16 @@ static int64_t sums_blocks(const iso_kernel_call *call)
 
 static void sums_block(const iso_kernel_call *call, int64_t block)
 {
-    sum_rows_of_part(call, block, block);
+    const rows_of r = layer_norm_rows(call, SUMS_ROWS);
+    const iso_row_parts p = sums_parts(&r);
+    iso_row_part_run(&p, call, block, sum_rows_of_part);
 }
 
 static void sums_finish(const iso_kernel_call *call)
 {
     const rows_of r = layer_norm_rows(call, SUMS_ROWS);
     const iso_row_parts p = sums_parts(&r);
-    const double *sums = iso_row_parts_add(&p, call);
-    for (int64_t i = 0; i < r.c; i++) {
-        ((float *)call->out[0].data)[i] = (float)sums[i];
-        ((float *)call->out[1].data)[i] = (float)sums[r.c + i];
-    }
-}
-
-static void sums_run(const iso_kernel_call *call)
-{
-    for (int64_t part = 0; part < sums_blocks(call); part++)
-        sum_rows_of_part(call, part, 0);
-    sums_finish(call);
+    put_sums_of_rows(call, iso_row_parts_add(&p, call));
 }
 
 const iso_kernel iso_cpu_layer_norm_bf16 = {.op = "layer_norm",
@@ -258,4 +270,5 @@ const iso_kernel iso_cpu_layer_norm_grad_sums_bf16 = {.op = "layer_norm_grad_sum
                                                       .run = sums_run,
                                                       .blocks = sums_blocks,
                                                       .run_block = sums_block,
+                                                      .shared = sums_shared,
                                                       .finish = sums_finish};

@@ -97,15 +97,20 @@ static size_t layer_parts_weight_sums_scratch(const iso_kernel_call *call)
     return iso_row_parts_scratch(&rows);
 }
 
-/* The sums of a part of the rows, in the room of part `room`. */
-static void sum_weights(const iso_kernel_call *call, int64_t number, int64_t room)
+static size_t weight_sums_shared(const iso_kernel_call *call)
+{
+    part p = layer_parts_part_of(call);
+    iso_row_parts rows = weight_sums_parts(&p);
+    return iso_row_parts_shared(&rows);
+}
+
+static void sum_weights(const iso_kernel_call *call, int64_t number, double *sums, void *room)
 {
     part p = layer_parts_part_of(call);
     const iso_row_parts parts = weight_sums_parts(&p);
     const int64_t end = iso_row_part_begin(&parts, number + 1);
     const float *dy = call->in[1].data;
-    double *sums = iso_row_part_sums(&parts, call, number);
-    float *block = iso_row_part_room(&parts, call, room);
+    float *block = room;
     memset(sums, 0, 2 * (size_t)p.channels * sizeof *sums);
     for (int64_t begin = iso_row_part_begin(&parts, number); begin < end; begin += BLOCK) {
         memset(block, 0, 2 * (size_t)p.channels * sizeof *block);
@@ -119,22 +124,9 @@ static void sum_weights(const iso_kernel_call *call, int64_t number, int64_t roo
     }
 }
 
-static int64_t weight_sums_blocks(const iso_kernel_call *call)
+static void put_weight_sums(const iso_kernel_call *call, const double *sums)
 {
     part p = layer_parts_part_of(call);
-    return weight_sums_parts(&p).parts;
-}
-
-static void weight_sums_block(const iso_kernel_call *call, int64_t block)
-{
-    sum_weights(call, block, block);
-}
-
-static void weight_sums_finish(const iso_kernel_call *call)
-{
-    part p = layer_parts_part_of(call);
-    const iso_row_parts parts = weight_sums_parts(&p);
-    const double *sums = iso_row_parts_add(&parts, call);
     for (int64_t c = 0; c < p.channels; c++) {
         ((float *)call->out[0].data)[c] = (float)sums[c];
         ((float *)call->out[1].data)[c] = (float)sums[p.channels + c];
@@ -143,9 +135,29 @@ static void weight_sums_finish(const iso_kernel_call *call)
 
 static void run_layer_weight_sums(const iso_kernel_call *call)
 {
-    for (int64_t number = 0; number < weight_sums_blocks(call); number++)
-        sum_weights(call, number, 0);
-    weight_sums_finish(call);
+    part p = layer_parts_part_of(call);
+    const iso_row_parts parts = weight_sums_parts(&p);
+    put_weight_sums(call, iso_row_parts_run(&parts, call, sum_weights));
+}
+
+static int64_t weight_sums_blocks(const iso_kernel_call *call)
+{
+    part p = layer_parts_part_of(call);
+    return weight_sums_parts(&p).parts;
+}
+
+static void weight_sums_block(const iso_kernel_call *call, int64_t block)
+{
+    part p = layer_parts_part_of(call);
+    const iso_row_parts parts = weight_sums_parts(&p);
+    iso_row_part_run(&parts, call, block, sum_weights);
+}
+
+static void weight_sums_finish(const iso_kernel_call *call)
+{
+    part p = layer_parts_part_of(call);
+    const iso_row_parts parts = weight_sums_parts(&p);
+    put_weight_sums(call, iso_row_parts_add(&parts, call));
 }
 
 #define PART_KERNEL(NAME, ...)                                                                               \
@@ -157,4 +169,4 @@ PART_KERNEL(layer_scale, .in_place = true, .by_rows = true)
 PART_KERNEL(layer_grad_sums, .by_rows = true)
 PART_KERNEL(layer_grad, .in_place = true, .by_rows = true)
 PART_KERNEL(layer_weight_sums, .scratch = layer_parts_weight_sums_scratch, .blocks = weight_sums_blocks,
-            .run_block = weight_sums_block, .finish = weight_sums_finish)
+            .run_block = weight_sums_block, .shared = weight_sums_shared, .finish = weight_sums_finish)

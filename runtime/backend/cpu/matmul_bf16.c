@@ -68,49 +68,25 @@ static void run_amx_f32(const iso_kernel_call *call)
             run_by_library(call, p, i);
 }
 
-/* In blocks, the bits are the same: the order of sums depends on k alone. The scratch memory of all threads: the ranges
- * of all blocks; then what each block needs. */
+/* In blocks, the bits are the same: the order of sums depends on k alone. No block needs more scratch memory than the
+ * whole. The range of each block is shared. */
 static int64_t amx_f32_blocks(const iso_kernel_call *call)
 {
     return iso_matmul_blocks(call, AMX_F32_SPEED);
 }
 
-static iso_amx_range *range_of_block(const iso_kernel_call *call, int64_t block)
+static size_t amx_f32_shared(const iso_kernel_call *call)
 {
-    return (iso_amx_range *)call->scratch + block;
-}
-
-static size_t amx_f32_ranges(int64_t blocks)
-{
-    return iso_round_to_lines((size_t)blocks * sizeof(iso_amx_range));
-}
-
-/* Of any block: the first is the largest. */
-static size_t amx_f32_block_scratch(const iso_matmul_layout *l)
-{
-    const iso_product_block first = iso_matmul_block_at(l, AMX_F32_SPEED, 0);
-    return iso_round_to_lines(iso_amx_product_scratch(&first.product, ISO_F32, ISO_F32));
-}
-
-static size_t amx_f32_scratch(const iso_kernel_call *call)
-{
-    iso_matmul_layout l = iso_matmul_layout_of(call);
-    const int64_t blocks = amx_f32_blocks(call);
-    const size_t divided =
-        blocks < 2 ? 0 : amx_f32_ranges(blocks) + (size_t)blocks * amx_f32_block_scratch(&l);
-    const size_t whole = amx_scratch(call);
-    return divided > whole ? divided : whole;
+    return (size_t)amx_f32_blocks(call) * sizeof(iso_amx_range);
 }
 
 static void run_amx_f32_block(const iso_kernel_call *call, int64_t block)
 {
     iso_matmul_layout l = iso_matmul_layout_of(call);
     const iso_product_block b = iso_matmul_block_at(&l, AMX_F32_SPEED, block);
-    char *scratch = (char *)call->scratch + amx_f32_ranges(amx_f32_blocks(call)) +
-                    (size_t)block * amx_f32_block_scratch(&l);
     iso_amx_product_block(&b.product, (const float *)call->in[0].data + b.a,
-                          (const float *)call->in[1].data + b.b, (float *)call->out[0].data + b.c, scratch,
-                          range_of_block(call, block));
+                          (const float *)call->in[1].data + b.b, (float *)call->out[0].data + b.c,
+                          call->scratch, (iso_amx_range *)call->shared + block);
 }
 
 /* A product that is out of range as a whole is left to the library. */
@@ -119,11 +95,11 @@ static void finish_amx_f32(const iso_kernel_call *call)
     iso_matmul_layout l = iso_matmul_layout_of(call);
     const int64_t each = iso_product_blocks(&l.product, AMX_F32_SPEED);
     for (int64_t i = 0; i < l.count; i++) {
-        iso_amx_range range = *range_of_block(call, i * each);
+        const iso_amx_range *of = (const iso_amx_range *)call->shared + i * each;
+        iso_amx_range range = of[0];
         for (int64_t block = 1; block < each; block++) {
-            const iso_amx_range *of = range_of_block(call, i * each + block);
-            range.a = fmax(range.a, of->a);
-            range.b = fmax(range.b, of->b);
+            range.a = fmax(range.a, of[block].a);
+            range.b = fmax(range.b, of[block].b);
         }
         if (!iso_amx_in_range(&range, l.product.k))
             run_by_library(call, &l.product, i);
@@ -341,10 +317,11 @@ static void run_bf16(const iso_kernel_call *call)
 const iso_kernel iso_cpu_matmul_amx = {.op = "matmul",
                                        .name = "AMX, bf16_x6",
                                        .fits = amx_f32_fits,
-                                       .scratch = amx_f32_scratch,
+                                       .scratch = amx_scratch,
                                        .run = run_amx_f32,
                                        .blocks = amx_f32_blocks,
                                        .run_block = run_amx_f32_block,
+                                       .shared = amx_f32_shared,
                                        .finish = finish_amx_f32};
 const iso_kernel iso_cpu_matmul_amx_few = {.op = "matmul",
                                            .name = "AMX, bf16_x6, parts",

@@ -70,36 +70,43 @@ static int64_t normalization_blocks(const iso_kernel_call *call)
     return sums_of_parts(call).parts;
 }
 
-/* The moments of a part, in the room of part `room`. */
-static void moments_of_part(const iso_kernel_call *call, int64_t part, int64_t room)
+static size_t sums_shared_of(const iso_kernel_call *call)
+{
+    iso_row_parts p = sums_of_parts(call);
+    return iso_row_parts_shared(&p);
+}
+
+static void moments_of_part(const iso_kernel_call *call, int64_t part, double *sums, void *room)
 {
     const iso_row_parts p = sums_of_parts(call);
     const int64_t c = normalization_channels_of(&call->in[0]), begin = iso_row_part_begin(&p, part);
-    double *sums = iso_row_part_sums(&p, call, part);
     iso_cpu_functions()->channel_moments(iso_row_part_begin(&p, part + 1) - begin, c,
-                                         (const float *)call->in[0].data + begin * c, sums, sums + c,
-                                         iso_row_part_room(&p, call, room));
+                                         (const float *)call->in[0].data + begin * c, sums, sums + c, room);
 }
 
-static void moments_block(const iso_kernel_call *call, int64_t block)
+static void put_moments(const iso_kernel_call *call, const double *sums)
 {
-    moments_of_part(call, block, block);
-}
-
-static void moments_finish(const iso_kernel_call *call)
-{
-    const iso_row_parts p = sums_of_parts(call);
     const size_t c = (size_t)normalization_channels_of(&call->in[0]);
-    const double *sums = iso_row_parts_add(&p, call);
     memcpy(call->out[0].data, sums, c * sizeof *sums);
     memcpy(call->out[1].data, sums + c, c * sizeof *sums);
 }
 
 static void normalization_run_moments(const iso_kernel_call *call)
 {
-    for (int64_t part = 0; part < normalization_blocks(call); part++)
-        moments_of_part(call, part, 0);
-    moments_finish(call);
+    const iso_row_parts p = sums_of_parts(call);
+    put_moments(call, iso_row_parts_run(&p, call, moments_of_part));
+}
+
+static void moments_block(const iso_kernel_call *call, int64_t block)
+{
+    const iso_row_parts p = sums_of_parts(call);
+    iso_row_part_run(&p, call, block, moments_of_part);
+}
+
+static void moments_finish(const iso_kernel_call *call)
+{
+    const iso_row_parts p = sums_of_parts(call);
+    put_moments(call, iso_row_parts_add(&p, call));
 }
 
 static double normalization_rstd_of(const iso_array *variance, int64_t i, const iso_batch_norm_attrs *attrs)
@@ -152,36 +159,28 @@ static void run_norm(const iso_kernel_call *call)
                                         call->out[0].data);
 }
 
-/* in: x, dy, mean, variance; with an activation gamma, beta. The sums of a part, in the room of part `room`. */
-static void slopes_of_part(const iso_kernel_call *call, int64_t number, int64_t room)
+/* in: x, dy, mean, variance; with an activation gamma, beta */
+static void slopes_of_part(const iso_kernel_call *call, int64_t number, double *sums, void *room)
 {
     const iso_batch_norm_attrs *attrs = call->attrs;
     const iso_row_parts p = sums_of_parts(call);
     const int64_t c = normalization_channels_of(&call->in[0]), begin = iso_row_part_begin(&p, number);
     iso_kernel_call part = *call;
-    part.scratch = iso_row_part_room(&p, call, room);
+    part.scratch = room;
     iso_channels channels = attrs->activation == ISO_FUSED_RELU
                                 ? make_channels(&part, &call->in[2], &call->in[3], 4)
                                 : make_means(&part, &call->in[2]);
-    double *sums = iso_row_part_sums(&p, call, number);
     iso_cpu_functions()->channel_slopes(
         iso_row_part_begin(&p, number + 1) - begin, c, (const float *)call->in[0].data + begin * c,
-        (const float *)call->in[1].data + begin * c, &channels, sums, sums + c, part.scratch);
+        (const float *)call->in[1].data + begin * c, &channels, sums, sums + c, room);
 }
 
-static void slopes_block(const iso_kernel_call *call, int64_t block)
-{
-    slopes_of_part(call, block, block);
-}
-
-/* Those who computed the slopes rounded the means. */
-static void slopes_finish(const iso_kernel_call *call)
+/* The slopes are those with rounded means. */
+static void put_slopes(const iso_kernel_call *call, const double *sums)
 {
     const iso_batch_norm_attrs *attrs = call->attrs;
     const iso_array *means = &call->in[2], *variance = &call->in[3];
-    const iso_row_parts p = sums_of_parts(call);
     const int64_t c = normalization_channels_of(&call->in[0]);
-    const double *sums = iso_row_parts_add(&p, call);
     double *sum = call->out[0].data, *products = call->out[1].data;
     for (int64_t i = 0; i < c; i++) {
         double mean = value(means, i), rounding = mean - (float)mean;
@@ -192,9 +191,20 @@ static void slopes_finish(const iso_kernel_call *call)
 
 static void normalization_run_sums(const iso_kernel_call *call)
 {
-    for (int64_t part = 0; part < normalization_blocks(call); part++)
-        slopes_of_part(call, part, 0);
-    slopes_finish(call);
+    const iso_row_parts p = sums_of_parts(call);
+    put_slopes(call, iso_row_parts_run(&p, call, slopes_of_part));
+}
+
+static void slopes_block(const iso_kernel_call *call, int64_t block)
+{
+    const iso_row_parts p = sums_of_parts(call);
+    iso_row_part_run(&p, call, block, slopes_of_part);
+}
+
+static void slopes_finish(const iso_kernel_call *call)
+{
+    const iso_row_parts p = sums_of_parts(call);
+    put_slopes(call, iso_row_parts_add(&p, call));
 }
 
 /* in: x, dy, mean, variance, sum(dy), sum(dy xhat), gamma; with an activation beta */
@@ -231,6 +241,7 @@ const iso_kernel iso_cpu_batch_moments = {.op = "batch_moments",
                                           .run = normalization_run_moments,
                                           .blocks = normalization_blocks,
                                           .run_block = moments_block,
+                                          .shared = sums_shared_of,
                                           .finish = moments_finish};
 const iso_kernel iso_cpu_batch_norm = {.op = "batch_norm",
                                        .name = "vector",
@@ -246,6 +257,7 @@ const iso_kernel iso_cpu_batch_norm_grad_sums = {.op = "batch_norm_grad_sums",
                                                  .run = normalization_run_sums,
                                                  .blocks = normalization_blocks,
                                                  .run_block = slopes_block,
+                                                 .shared = sums_shared_of,
                                                  .finish = slopes_finish};
 const iso_kernel iso_cpu_batch_norm_grad = {.op = "batch_norm_grad",
                                             .name = "vector",

@@ -113,32 +113,38 @@ static void sum_bf16(bool square, const view *v, int64_t n, const uint16_t *x, d
 
 /* ---- all ---- */
 
-/* The sums of a part of the rows of `outer`, in the room of part `room`. */
-static void sum_part(const iso_kernel_call *call, const view *v, int64_t outer, int64_t part, int64_t room)
+static size_t reduce_sum_shared(const iso_kernel_call *call)
 {
-    const iso_reduce_attrs *attrs = call->attrs;
-    const iso_row_parts p = reduce_parts(call, v);
-    const scratch_layout at = lay_out_sums(iso_row_part_room(&p, call, room), v);
-    const int64_t begin = iso_row_part_begin(&p, part), rows = iso_row_part_begin(&p, part + 1) - begin,
-                  first = (outer * v->rows + begin) * v->c;
-    double *sums = iso_row_part_sums(&p, call, part);
-    if (call->in[0].dtype == ISO_BF16)
-        sum_bf16(attrs->square, v, rows, (const uint16_t *)call->in[0].data + first, sums, &at);
-    else
-        sum_floats(attrs->square, rows, v->c, (const float *)call->in[0].data + first, sums, &at);
+    view v = view_of(call);
+    if (v.c == 0)
+        return 0;
+    iso_row_parts p = reduce_parts(call, &v);
+    return iso_row_parts_shared(&p);
 }
 
-static void put_sums(const iso_kernel_call *call, const view *v, int64_t outer)
+/* The sums of a part of the first rows. */
+static void sum_part(const iso_kernel_call *call, int64_t part, double *sums, void *room)
+{
+    const iso_reduce_attrs *attrs = call->attrs;
+    view v = view_of(call);
+    const iso_row_parts p = reduce_parts(call, &v);
+    const scratch_layout at = lay_out_sums(room, &v);
+    const int64_t begin = iso_row_part_begin(&p, part), rows = iso_row_part_begin(&p, part + 1) - begin;
+    if (call->in[0].dtype == ISO_BF16)
+        sum_bf16(attrs->square, &v, rows, (const uint16_t *)call->in[0].data + begin * v.c, sums, &at);
+    else
+        sum_floats(attrs->square, rows, v.c, (const float *)call->in[0].data + begin * v.c, sums, &at);
+}
+
+static void put_sums(const iso_kernel_call *call, int64_t c, int64_t outer, const double *sums)
 {
     const double scale = ((const iso_reduce_attrs *)call->attrs)->scale;
-    const iso_row_parts p = reduce_parts(call, v);
-    const double *sums = iso_row_parts_add(&p, call);
     if (call->out[0].dtype == ISO_F32)
-        for (int64_t j = 0; j < v->c; j++)
-            ((float *)call->out[0].data)[outer * v->c + j] = (float)(sums[j] * scale);
+        for (int64_t j = 0; j < c; j++)
+            ((float *)call->out[0].data)[outer * c + j] = (float)(sums[j] * scale);
     else
-        for (int64_t j = 0; j < v->c; j++)
-            ((double *)call->out[0].data)[outer * v->c + j] = sums[j] * scale;
+        for (int64_t j = 0; j < c; j++)
+            ((double *)call->out[0].data)[outer * c + j] = sums[j] * scale;
 }
 
 static void reduce_run_sum(const iso_kernel_call *call)
@@ -147,11 +153,12 @@ static void reduce_run_sum(const iso_kernel_call *call)
     if (v.c == 0)
         return;
     const iso_row_parts p = reduce_parts(call, &v);
-    for (int64_t i = 0; i < v.outer; i++) {
-        for (int64_t part = 0; part < p.parts; part++)
-            sum_part(call, &v, i, part, 0);
-        put_sums(call, &v, i);
-    }
+    const size_t bytes = (size_t)(v.rows * v.c) * iso_dtype_size(call->in[0].dtype);
+    iso_array x = call->in[0];
+    iso_kernel_call of = *call;
+    of.in = &x;
+    for (int64_t i = 0; i < v.outer; i++, x.data = (char *)x.data + bytes)
+        put_sums(call, v.c, i, iso_row_parts_run(&p, &of, sum_part));
 }
 
 /* Where several sums over rows follow each other, they are divided by rows of the output. */
@@ -164,13 +171,15 @@ static int64_t reduce_sum_blocks(const iso_kernel_call *call)
 static void reduce_sum_block(const iso_kernel_call *call, int64_t block)
 {
     view v = view_of(call);
-    sum_part(call, &v, 0, block, block);
+    const iso_row_parts p = reduce_parts(call, &v);
+    iso_row_part_run(&p, call, block, sum_part);
 }
 
 static void reduce_sum_finish(const iso_kernel_call *call)
 {
     view v = view_of(call);
-    put_sums(call, &v, 0);
+    const iso_row_parts p = reduce_parts(call, &v);
+    put_sums(call, v.c, 0, iso_row_parts_add(&p, call));
 }
 
 const iso_kernel iso_cpu_reduce_sum = {.op = "reduce_sum",
@@ -181,4 +190,5 @@ const iso_kernel iso_cpu_reduce_sum = {.op = "reduce_sum",
                                        .by_rows = true,
                                        .blocks = reduce_sum_blocks,
                                        .run_block = reduce_sum_block,
+                                       .shared = reduce_sum_shared,
                                        .finish = reduce_sum_finish};

@@ -28,32 +28,63 @@ static inline int64_t iso_row_part_begin(const iso_row_parts *p, int64_t part)
     return part == p->parts ? p->rows : p->rows / GROUP * part / p->parts * GROUP;
 }
 
-/* The scratch memory: the sums of each part, then the room of each. */
+/* Bytes from the sums of a part to those of the next one. */
+static inline size_t iso_row_part_bytes(const iso_row_parts *p)
+{
+    return iso_round_to_lines((size_t)p->sums * sizeof(double));
+}
+
+/* iso_kernel.scratch: the sums so far, those of a part, and the room of a part; iso_kernel.shared: the sums of all. */
 static inline size_t iso_row_parts_scratch(const iso_row_parts *p)
 {
-    return (size_t)p->parts * (iso_round_to_lines((size_t)p->sums * sizeof(double)) + p->room) + ISO_ALIGN;
+    return 2 * iso_row_part_bytes(p) + p->room;
 }
 
-static inline double *iso_row_part_sums(const iso_row_parts *p, const iso_kernel_call *call, int64_t part)
+static inline size_t iso_row_parts_shared(const iso_row_parts *p)
 {
-    return (double *)((char *)call->scratch +
-                      (size_t)part * iso_round_to_lines((size_t)p->sums * sizeof(double)));
+    return (size_t)p->parts * iso_row_part_bytes(p);
 }
 
-static inline void *iso_row_part_room(const iso_row_parts *p, const iso_kernel_call *call, int64_t part)
+/* Writes the sums of a part. */
+typedef void iso_row_part_sum(const iso_kernel_call *call, int64_t part, double *sums, void *room);
+
+static inline double *iso_row_part_at(const iso_row_parts *p, void *memory, int64_t part)
 {
-    return (char *)iso_row_part_sums(p, call, p->parts) + (size_t)part * p->room;
+    return (double *)(void *)((char *)memory + (size_t)part * iso_row_part_bytes(p));
 }
 
-/* Adds the sums of all parts to those of part 0, and returns these. */
+static inline void iso_row_part_add(const iso_row_parts *p, const double *part, double *sums)
+{
+    for (int64_t i = 0; i < p->sums; i++)
+        sums[i] += part[i];
+}
+
+/* The sums of all parts, by one thread. */
+static inline const double *iso_row_parts_run(const iso_row_parts *p, const iso_kernel_call *call,
+                                              iso_row_part_sum *sum)
+{
+    double *sums = iso_row_part_at(p, call->scratch, 0), *more = iso_row_part_at(p, call->scratch, 1);
+    void *room = iso_row_part_at(p, call->scratch, 2);
+    sum(call, 0, sums, room);
+    for (int64_t part = 1; part < p->parts; part++) {
+        sum(call, part, more, room);
+        iso_row_part_add(p, more, sums);
+    }
+    return sums;
+}
+
+/* The same by several: a block is a part; then all of them are added. */
+static inline void iso_row_part_run(const iso_row_parts *p, const iso_kernel_call *call, int64_t part,
+                                    iso_row_part_sum *sum)
+{
+    sum(call, part, iso_row_part_at(p, call->shared, part), iso_row_part_at(p, call->scratch, 2));
+}
+
 static inline const double *iso_row_parts_add(const iso_row_parts *p, const iso_kernel_call *call)
 {
-    double *sums = iso_row_part_sums(p, call, 0);
-    for (int64_t part = 1; part < p->parts; part++) {
-        const double *more = iso_row_part_sums(p, call, part);
-        for (int64_t i = 0; i < p->sums; i++)
-            sums[i] += more[i];
-    }
+    double *sums = iso_row_part_at(p, call->shared, 0);
+    for (int64_t part = 1; part < p->parts; part++)
+        iso_row_part_add(p, iso_row_part_at(p, call->shared, part), sums);
     return sums;
 }
 
