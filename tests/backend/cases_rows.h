@@ -236,7 +236,7 @@ static bool embedding(trial *t, int index)
     static const iso_dtype types[] = {ISO_I32, ISO_U8, ISO_I64, ISO_F32};
     static const int64_t shapes[][4] = {
         {10, 7, 3, 5},     {40, 1, 1, 1},  {100, 32, 40, 9}, {9, 4, 0, 3}, {3, 600, 70, 9},
-        {8449, 1, 100, 3}, {2, 1, 900, 3}, {250, 900, 20, 9}}; /* many rows; long lists of many indices; several parts */
+        {8449, 1, 100, 3}, {2, 1, 900, 3}, {250, 900, 20, 9}}; /* many rows; long lists; several parts */
     if (index == 2 * 4 * (int)(sizeof shapes / sizeof *shapes))
         return false;
     const int64_t *n = shapes[index / 8];

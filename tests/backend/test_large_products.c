@@ -1,5 +1,5 @@
-/* Products that are large enough for several blocks or parts: threads that divide them give the bits of one thread, and
- * some elements are sums in float64. Ranks: 1 */
+/* Products that are large enough for several blocks or parts: threads that divide them give the bits of one thread,
+ * and some elements are sums in float64. Ranks: 1 */
 #include "tests/backend/harness.h"
 #include "tests/support/run_tests.h"
 

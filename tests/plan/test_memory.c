@@ -14,7 +14,8 @@
 #include "runtime/backend/backend.h"
 #include "runtime/base/memory.h"
 #include "runtime/exec/function/inspect.h"
-#include "runtime/session/session.h"
+#include "runtime/session/session_impl.h"
+#include "runtime/spmd/spmd_impl.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"
 
@@ -112,6 +113,15 @@ typedef struct place {
     iso_distribution *distribution;
 } place;
 
+/* A thread a slot, as plans assume. */
+static int slots_here(const iso_mesh *mesh)
+{
+    int count = 0;
+    for (int s = 0; s < mesh->n_slots; s++)
+        count += mesh->rank_of_slot[s] == iso_rank(ctx);
+    return count > 0 ? count : 1;
+}
+
 /* devices: the rank of each slot; NULL: in blocks. */
 static place make_place(const char *mesh, const char *devices, const layout *layouts)
 {
@@ -122,6 +132,7 @@ static place make_place(const char *mesh, const char *devices, const layout *lay
     check_ok(devices ? iso_mesh_create_on(ctx, mesh, ranks, count, &p.mesh)
                      : iso_mesh_create(ctx, mesh, &p.mesh));
     iso_free(ranks);
+    ctx->n_threads = slots_here(p.mesh);
     check_ok(iso_layout_map_create(p.mesh, &p.map));
     for (const layout *l = layouts; l && l->key; l++)
         check_ok(iso_layout_map_set(p.map, l->key, l->text));
@@ -254,7 +265,7 @@ END_TEST
 int main(int argc, char **argv)
 {
     setenv("ISOGRID_RANKS_PER_HOST", "1", 0);
-    setenv("ISOGRID_THREADS", "6", 0); /* a thread a slot, as plans assume */
+    setenv("ISOGRID_THREADS", "6", 0);
     iso_status status = iso_init(&argc, &argv, &ctx);
     if (status == ISO_OK)
         status = find_standin();

@@ -172,8 +172,8 @@ static bool sums_fit(const iso_kernel_call *call)
 
 enum { SUMS_X, SUMS_DY, SUMS_BLOCKS };
 
-/* The parts of layer_norm.c: of each, dgamma and dbeta in double; the blocks; dgamma and dbeta of a block, and floats as
- * many as two rows. */
+/* The parts of layer_norm.c: of each, dgamma and dbeta in double; the blocks; dgamma and dbeta of a block, and
+ * floats as many as two rows. */
 static iso_row_parts sums_parts(const rows_of *r)
 {
     const size_t of_block = (size_t)r->c * (2 * sizeof(double) + 2 * sizeof(float));

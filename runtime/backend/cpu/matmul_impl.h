@@ -26,8 +26,8 @@ void iso_matmul_empty(const iso_kernel_call *call);
 void iso_matmul_onednn(const iso_kernel_call *call, const iso_product *product, const float *a,
                        const float *b, float *c);
 
-/* The blocks of all products of a call (product.h); 1: there is too little work. Block `block`: elements count from the
- * begin of all products. */
+/* The blocks of all products of a call (product.h); 1: there is too little work. Block `block`: elements count from
+ * the begin of all products. */
 int64_t iso_matmul_blocks(const iso_kernel_call *call, int speed);
 iso_product_block iso_matmul_block_at(const iso_matmul_layout *layout, int speed, int64_t block);
 /* Runs all blocks in order, also where there is too little work for threads. */

@@ -55,8 +55,8 @@ static int64_t reduce_block_rows(const view *v)
     return rows < v->rows ? rows : v->rows;
 }
 
-/* Where the arrays of doubles are in the room of a part: lanes; the other sums, if squares are summed; of bfloat16 also
- * the sums of a block, and then its rows as floats. */
+/* Where the arrays of doubles are in the room of a part: lanes; the other sums, if squares are summed; of bfloat16
+ * also the sums of a block, and then its rows as floats. */
 typedef struct scratch_layout {
     double *lanes, *others, *part;
     float *block;

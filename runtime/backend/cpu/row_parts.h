@@ -34,7 +34,8 @@ static inline size_t iso_row_part_bytes(const iso_row_parts *p)
     return iso_round_to_lines((size_t)p->sums * sizeof(double));
 }
 
-/* iso_kernel.scratch: the sums so far, those of a part, and the room of a part; iso_kernel.shared: the sums of all. */
+/* iso_kernel.scratch: the sums so far, those of a part, and the room of a part; iso_kernel.shared: the sums of
+ * all. */
 static inline size_t iso_row_parts_scratch(const iso_row_parts *p)
 {
     return 2 * iso_row_part_bytes(p) + p->room;

@@ -204,14 +204,14 @@ static void update_product_blocks(const product_thread *p, const iso_weight_run 
     }
 }
 
-/* A run that a product updates, in pieces of about ISO_UPDATE_PIECE elements: of whole blocks, so that the blocks are
+/* A run that a product updates, in chunks of about ISO_UPDATE_CHUNK elements: of whole blocks, so that the blocks are
  * those of the whole run. */
 typedef struct product_loop {
     const updater *u;
     const iso_slot_product *product;
     const iso_weight_run *run;
-    int64_t head, piece,
-        n_pieces; /* elements before the first whole row, and of a piece; the first has the head too */
+    int64_t head, chunk,
+        n_chunks; /* elements before the first whole row, and of a chunk; the first has the head too */
 } product_loop;
 
 static product_loop loop_of_product(const updater *u, const iso_slot_product *product,
@@ -221,21 +221,21 @@ static product_loop loop_of_product(const updater *u, const iso_slot_product *pr
     const int64_t block_elements = product->room.rows * product->columns,
                   column = run->first % product->columns;
     l.head = column > 0 ? product->columns - column : 0;
-    l.piece = ISO_UPDATE_PIECE / block_elements > 1 ? ISO_UPDATE_PIECE / block_elements * block_elements
+    l.chunk = ISO_UPDATE_CHUNK / block_elements > 1 ? ISO_UPDATE_CHUNK / block_elements * block_elements
                                                     : block_elements;
-    l.n_pieces = run->count > l.head ? (run->count - l.head + l.piece - 1) / l.piece : 1;
+    l.n_chunks = run->count > l.head ? (run->count - l.head + l.chunk - 1) / l.chunk : 1;
     return l;
 }
 
-static void update_product_piece(void *arg, int64_t piece, int thread)
+static void update_product_chunk(void *arg, int64_t chunk, int thread)
 {
     const product_loop *l = arg;
     const product_thread p = {.u = l->u,
                               .product = l->product,
                               .blocks = iso_fused_blocks(l->product, thread),
                               .part_scratch = iso_fused_part_scratch(l->product, thread)};
-    piece = l->u->backwards ? l->n_pieces - 1 - piece : piece;
-    const int64_t begin = piece > 0 ? l->head + piece * l->piece : 0, end = l->head + (piece + 1) * l->piece;
+    chunk = l->u->backwards ? l->n_chunks - 1 - chunk : chunk;
+    const int64_t begin = chunk > 0 ? l->head + chunk * l->chunk : 0, end = l->head + (chunk + 1) * l->chunk;
     update_product_blocks(&p, l->run, begin, end < l->run->count ? end : l->run->count);
 }
 
@@ -243,7 +243,7 @@ static void update_from_product(const updater *u, const iso_slot_product *produc
 {
     product_loop l = loop_of_product(u, product, run);
     iso_product_prepare(product);
-    iso_parallel_for(u->intra_op, l.n_pieces, update_product_piece, &l);
+    iso_parallel_for(u->intra_op, l.n_chunks, update_product_chunk, &l);
 }
 
 /* ---- where the host cannot work in the device's memory ---- */
@@ -378,7 +378,7 @@ static void apply_on_device(const iso_runtime *runtime, iso_executable *executab
     average_on_device(runtime, executable, updates, local);
 }
 
-/* ---- where it can: pieces of runs, by the threads of the slot ---- */
+/* ---- where it can: chunks of runs, by the threads of the slot ---- */
 
 /* Runs [first, first + count) of a slot, from the last to the first if `backwards`. */
 typedef struct run_loop {
@@ -390,19 +390,19 @@ typedef struct run_loop {
     bool averages, backwards; /* averages: only these */
 } run_loop;
 
-static int64_t pieces_of_loop(const run_loop *l)
+static int64_t chunks_of_loop(const run_loop *l)
 {
     const iso_weight_run *last = &l->runs[l->count - 1];
-    return last->pieces + iso_update_pieces(last->count) - l->runs[0].pieces;
+    return last->chunks + iso_update_chunks(last->count) - l->runs[0].chunks;
 }
 
-/* The run of a piece, which is one of the pieces of all runs of the slot. */
-static const iso_weight_run *run_of_piece(const run_loop *l, int64_t piece)
+/* The run of a chunk, which is one of the chunks of all runs of the slot. */
+static const iso_weight_run *run_of_chunk(const run_loop *l, int64_t chunk)
 {
     int first = 0, end = l->count;
     while (end - first > 1) {
         int middle = first + (end - first) / 2;
-        if (l->runs[middle].pieces <= piece)
+        if (l->runs[middle].chunks <= chunk)
             first = middle;
         else
             end = middle;
@@ -410,16 +410,16 @@ static const iso_weight_run *run_of_piece(const run_loop *l, int64_t piece)
     return &l->runs[first];
 }
 
-/* Runs go backwards, pieces of a run forwards. */
-static void update_piece(void *arg, int64_t piece, int thread)
+/* Runs go backwards, chunks of a run forwards. */
+static void update_chunk(void *arg, int64_t chunk, int thread)
 {
     const run_loop *l = arg;
     (void)thread;
-    const int64_t number = l->runs[0].pieces + (l->backwards ? pieces_of_loop(l) - 1 - piece : piece);
-    const iso_weight_run *run = run_of_piece(l, number);
-    const int64_t in_run = number - run->pieces, pieces = iso_update_pieces(run->count);
-    const int64_t begin = (l->backwards ? pieces - 1 - in_run : in_run) * ISO_UPDATE_PIECE;
-    const int64_t left = run->count - begin, n = left < ISO_UPDATE_PIECE ? left : ISO_UPDATE_PIECE;
+    const int64_t number = l->runs[0].chunks + (l->backwards ? chunks_of_loop(l) - 1 - chunk : chunk);
+    const iso_weight_run *run = run_of_chunk(l, number);
+    const int64_t in_run = number - run->chunks, chunks = iso_update_chunks(run->count);
+    const int64_t begin = (l->backwards ? chunks - 1 - in_run : in_run) * ISO_UPDATE_CHUNK;
+    const int64_t left = run->count - begin, n = left < ISO_UPDATE_CHUNK ? left : ISO_UPDATE_CHUNK;
     const updater u = updater_of(l->runtime, l->executable, l->updates, l->local, run->bucket);
     if (l->averages || !u.rates->update.apply)
         update_averages(&u, run, begin, n);
@@ -427,11 +427,11 @@ static void update_piece(void *arg, int64_t piece, int thread)
         update_from_bucket(&u, run, begin, begin + n);
 }
 
-static void update_pieces(run_loop l)
+static void update_chunks(run_loop l)
 {
     const int thread = l.runtime->locals[l.local].thread;
     if (l.count > 0)
-        iso_parallel_for(iso_runtime_intra_op(l.runtime, thread), pieces_of_loop(&l), update_piece, &l);
+        iso_parallel_for(iso_runtime_intra_op(l.runtime, thread), chunks_of_loop(&l), update_chunk, &l);
 }
 
 void iso_updates_average(const iso_runtime *runtime, iso_executable *executable,
@@ -442,7 +442,7 @@ void iso_updates_average(const iso_runtime *runtime, iso_executable *executable,
         average_on_device(runtime, executable, updates, local);
         return;
     }
-    update_pieces((run_loop){.runtime = runtime,
+    update_chunks((run_loop){.runtime = runtime,
                              .executable = executable,
                              .updates = updates,
                              .runs = sp->runs,
@@ -481,7 +481,7 @@ void iso_updates_apply(iso_runtime *runtime, iso_executable *executable, const i
         const iso_weight_run *run = &sp->runs[stored.backwards ? sp->n_runs - 1 - i : i];
         const updater u = updater_of(runtime, executable, updates, local, run->bucket);
         if (count_run(&u, run, sp->local)) {
-            update_pieces(stored);
+            update_chunks(stored);
             stored.count = 0;
             update_from_product(&u, &sp->products[run->product], run);
         } else {
@@ -489,12 +489,12 @@ void iso_updates_apply(iso_runtime *runtime, iso_executable *executable, const i
             stored.count++;
         }
     }
-    update_pieces(stored);
+    update_chunks(stored);
 }
 
 /* ---- copies ---- */
 
-enum { COPY_PIECE = 1 << 18 }; /* bytes */
+enum { COPY_CHUNK = 1 << 18 }; /* bytes */
 
 typedef struct large_copy {
     const iso_backend *backend;
@@ -503,13 +503,13 @@ typedef struct large_copy {
     iso_stream *stream;
 } large_copy;
 
-static void copy_piece_of(void *arg, int64_t piece, int thread)
+static void copy_chunk_of(void *arg, int64_t chunk, int thread)
 {
     const large_copy *l = arg;
-    const size_t at = (size_t)piece * COPY_PIECE, left = l->copy->bytes - at;
+    const size_t at = (size_t)chunk * COPY_CHUNK, left = l->copy->bytes - at;
     const iso_bytes_copy part = {.from = (const char *)l->copy->from + at,
                                  .to = (char *)l->copy->to + at,
-                                 .bytes = left < COPY_PIECE ? left : COPY_PIECE};
+                                 .bytes = left < COPY_CHUNK ? left : COPY_CHUNK};
     (void)thread;
     l->backend->copy_bytes(&part, 1, l->faults, l->stream);
 }
@@ -525,6 +525,6 @@ void iso_updates_copy(const iso_runtime *runtime, int local, const iso_bytes_cop
     }
     for (const iso_bytes_copy *copy = list; copy < list + count; copy++) {
         large_copy l = {runtime->backend, copy, faults, slot->stream};
-        iso_parallel_for(intra_op, (int64_t)((copy->bytes + COPY_PIECE - 1) / COPY_PIECE), copy_piece_of, &l);
+        iso_parallel_for(intra_op, (int64_t)((copy->bytes + COPY_CHUNK - 1) / COPY_CHUNK), copy_chunk_of, &l);
     }
 }

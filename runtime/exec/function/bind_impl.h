@@ -12,12 +12,12 @@ static inline size_t iso_aligned(size_t bytes)
     return (bytes + ISO_ALIGN - 1) / ISO_ALIGN * ISO_ALIGN;
 }
 
-/* The elements that are summed and updated at a time: they stay in the L1 cache. Threads take pieces of a run, of many
- * blocks. */
-enum { ISO_UPDATE_BLOCK = 3072, ISO_UPDATE_PIECE = 21 * ISO_UPDATE_BLOCK };
-static inline int64_t iso_update_pieces(int64_t elements)
+/* The elements that are summed and updated at a time: they stay in the L1 cache. Threads take chunks of a run, of
+ * many blocks. */
+enum { ISO_UPDATE_BLOCK = 3072, ISO_UPDATE_CHUNK = 21 * ISO_UPDATE_BLOCK };
+static inline int64_t iso_update_chunks(int64_t elements)
 {
-    return (elements + ISO_UPDATE_PIECE - 1) / ISO_UPDATE_PIECE;
+    return (elements + ISO_UPDATE_CHUNK - 1) / ISO_UPDATE_CHUNK;
 }
 
 /* An instruction for one slot. */
@@ -47,7 +47,7 @@ typedef struct iso_weight_run {
     char *weights;
     bool shared;         /* other slots read these weights in the same memory */
     int product;         /* the fused product that computes its gradient; -1: the gradient is stored */
-    int64_t pieces;      /* of all runs before it (iso_update_pieces) */
+    int64_t chunks;      /* of all runs before it (iso_update_chunks) */
     int64_t first;       /* index of the run's first element in the product, row-major */
     double flops, taken; /* of its part of the product: operations, bytes read from other slots */
 } iso_weight_run;

@@ -290,13 +290,13 @@ static iso_status note_run(void *arg, const iso_bucket_run *found)
 {
     const run_finder *f = arg;
     iso_weight_run *run = &f->sp->runs[f->sp->n_runs++];
-    const int64_t pieces = run > f->sp->runs ? run[-1].pieces + iso_update_pieces(run[-1].count) : 0;
+    const int64_t chunks = run > f->sp->runs ? run[-1].chunks + iso_update_chunks(run[-1].count) : 0;
     *run = (iso_weight_run){.bucket = f->bucket,
                             .begin = found->begin,
                             .count = found->count,
                             .stored = found->begin + f->stored,
                             .shared = f->shared,
-                            .pieces = pieces,
+                            .chunks = chunks,
                             .product = f->product,
                             .first = found->first};
     run->weights =
