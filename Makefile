@@ -199,7 +199,9 @@ without-python:
 $(BUILD)/isogrid.f90: runtime/fortran/make_module.py runtime/fortran/module.f90 $(INSTALLED_HEADERS)
 	@mkdir -p $(@D) && echo '  $@'
 	$(Q)$(MPICC) -E $(filter-out -DISO_BUILDING,$(CPPFLAGS)) runtime/isogrid_mpi.h | python3 $< runtime/fortran/module.f90 > $@.new && mv $@.new $@
-install: check-prefix all $(FORTRAN) $(BUILD)/libisogrid.so $(BUILD)/install/libisogrid.a $(BUILD)/isogrid.1
+INSTALLED := $(FORTRAN) $(BUILD)/libisogrid.so $(BUILD)/install/libisogrid.a $(BUILD)/isogrid.1
+tests: $(INSTALLED) # made before the tests, of which several install
+install: check-prefix all $(INSTALLED)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig
 	install -m 755 $(BUILD)/isogrid $(DESTDIR)$(PREFIX)/bin
 	install -m 644 $(BUILD)/install/libisogrid.a $(DESTDIR)$(PREFIX)/lib
