@@ -207,6 +207,7 @@ static job begin_job_with(const struct network *net, const char *adapter, const 
     const char *base = net->base ? net->base : net->name;
     check_ok(iso_mesh_create(ctx, s->mesh, &j.mesh));
     check_ok(iso_layout_map_create(j.mesh, &j.map));
+    iso_layout_map_set_strict(j.map, true);
     if (s->layouts)
         check_ok(iso_layout_map_read(j.map, net->layouts));
     check_ok(iso_model_parallel_create(j.map, &j.distribution));
@@ -799,7 +800,8 @@ START_TEST(what_a_config_cannot_have)
     check_no_config("vit", "\"image_size\": 12", "\"image_size\": [12, 12, 12]",
                     "image_size is [12, 12, 12]; it must be");
     check_no_config("vit", "\"patch_size\": 4", "\"patch_size\": [0, 0]", "patch_size is [0, 0]; it must be");
-    check_no_config("vit", "\"patch_size\": 4", "\"patch_size\": [\"4\", \"4\"]", "patch_size is [\"4\", \"4\"]");
+    check_no_config("vit", "\"patch_size\": 4", "\"patch_size\": [\"4\", \"4\"]",
+                    "patch_size is [\"4\", \"4\"]");
     check_no_config("vit", "\"patch_size\": 4", "\"patch_size\": [5, 5]",
                     "patch_size is [5, 5]; it must divide image_size");
     check_no_config("vit", "\"num_channels\": 3", "\"num_channels\": [3, 3]",
