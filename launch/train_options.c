@@ -17,7 +17,7 @@ static const char *const optimizers[] = {
     NULL,
 };
 static const char schedules[] = /* each after "; " */
-#define SCHEDULE(name, settings) "; " #name settings
+#define SCHEDULE(name, NAME, settings) "; " #name settings
 #include "runtime/graph/schedules/list.h"
     ;
 static const char *const losses[] = {

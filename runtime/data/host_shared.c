@@ -37,18 +37,18 @@ typedef struct offer {
 
 /* Memory that is copied as a whole: the rows of a component, or of several whose rows overlap, as tokens and their
  * targets do. */
-typedef struct piece {
+typedef struct segment {
     const char *begin;
     size_t bytes, at; /* at: its place in the shared memory */
-} piece;
+} segment;
 
-/* Fills in the header and the pieces, of which the last one has no bytes. */
-static void find_pieces(const iso_node *node, head *h, piece pieces[ISO_MAX_COMPONENTS + 1])
+/* Fills in the header and the segments, of which the last one has no bytes. */
+static void find_segments(const iso_node *node, head *h, segment segments[ISO_MAX_COMPONENTS + 1])
 {
-    piece *last = pieces;
+    segment *last = segments;
     *h =
         (head){.magic = head_magic, .spec = node->spec, .rows = node->spans.rows, .identity = node->identity};
-    *last = (piece){.at = sizeof *h};
+    *last = (segment){.at = sizeof *h};
     for (int i = 0; i < node->spec.n_components; i++) {
         const char *rows = node->ops->peek(node, i, 0);
         const size_t bytes = (size_t)h->rows * node->spec.bytes[i];
@@ -56,7 +56,7 @@ static void find_pieces(const iso_node *node, head *h, piece pieces[ISO_MAX_COMP
         if (within >= last->bytes) {
             const size_t end = last->at + last->bytes;
             last += last->bytes > 0;
-            *last = (piece){.begin = rows, .at = (end + ISO_ALIGN - 1) / ISO_ALIGN * ISO_ALIGN};
+            *last = (segment){.begin = rows, .at = (end + ISO_ALIGN - 1) / ISO_ALIGN * ISO_ALIGN};
             within = 0;
         }
         h->offset[i] = last->at + within;
@@ -73,8 +73,8 @@ static bool write_at(int fd, const void *from, size_t bytes, size_t at)
 
 enum { BLOCK = 4 << 20 }; /* bytes that the host holds twice for a moment */
 
-/* Copies a piece, and gives its memory back as it goes. */
-static bool copy_piece(int fd, const piece *p, const iso_memory_rows *memory)
+/* Copies a segment, and gives its memory back as it goes. */
+static bool copy_segment(int fd, const segment *p, const iso_memory_rows *memory)
 {
     bool good = true;
     for (size_t at = 0; at < p->bytes && good; at += BLOCK) {
@@ -91,12 +91,12 @@ static bool copy_piece(int fd, const piece *p, const iso_memory_rows *memory)
 static int copy_out(const iso_node *node)
 {
     head h;
-    piece pieces[ISO_MAX_COMPONENTS + 1];
+    segment segments[ISO_MAX_COMPONENTS + 1];
     int fd = memfd_create("isogrid-data", MFD_CLOEXEC);
-    find_pieces(node, &h, pieces);
+    find_segments(node, &h, segments);
     bool good = fd >= 0 && write_at(fd, &h, sizeof h, 0);
-    for (const piece *p = pieces; p->bytes > 0 && good; p++)
-        good = copy_piece(fd, p, iso_memory_node_rows(node));
+    for (const segment *p = segments; p->bytes > 0 && good; p++)
+        good = copy_segment(fd, p, iso_memory_node_rows(node));
     if (!good && fd >= 0)
         close(fd);
     return good ? fd : -1;

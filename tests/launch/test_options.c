@@ -276,7 +276,7 @@ static const struct wrong {
     {"--schedule exponential:decay_step=3", "'decay_step'", "decay_steps"},
     {"--schedule cosine", "'cosine'", "needs decay_steps"},
     {"--schedule piecewise:", "'piecewise:'", "boundary"},
-    {"--schedule piecewise:20=1,10=2", "boundary 10", "does not come after"},
+    {"--schedule piecewise:20=1,10=2", "--schedule 'piecewise:20=1,10=2'", "boundary 10 follows 20"},
     {"--schedule piecewise:x=1", "'x'", "not a whole number"},
     {"convnet", "'convnet'", "unexpected argument"},
     {"--tensorbored logs", "'--tensorbored'", "unknown option"},

@@ -58,8 +58,8 @@ void iso_function_unmap_parts(iso_function *function);
 iso_status iso_reads_prepare(const iso_runtime *runtime, iso_executable *executable, const iso_batch *batch,
                              bool refused);
 
-/* input_rows.c: in the first step of a plan, counts the batches that the data set keeps among what the runtime needs of
- * its host, and checks that it has as much. refused: this rank has no batch. Collective. */
+/* input_rows.c: in the first step of a plan, counts the batches that the data set keeps among what is needed of the
+ * host, and checks that it has as much. refused: this rank has no batch. Collective. */
 iso_status iso_reads_count_kept(iso_function *function, iso_executable *executable, const iso_batch *batch,
                                 bool refused);
 
