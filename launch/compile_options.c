@@ -88,7 +88,7 @@ static iso_status replace_loss(const char *text, iso_compile_options *compile)
 
 /* What takes the place of a model's own metric when --loss has other targets. An accuracy is for classes and for the
  * fractions of other crossentropies, not for other values. A binary accuracy and a mean absolute error, those of
- * folders with several labels or numbers, need targets in the predictions' shape, so that classes have an accuracy. */
+ * folders with several labels or numbers, need targets in the predictions' shape: classes have an accuracy. */
 static iso_metric fitted(iso_metric metric, iso_loss_targets targets)
 {
     const bool of_values = metric == ISO_METRIC_BINARY_ACCURACY || metric == ISO_METRIC_MAE;

@@ -195,8 +195,8 @@ static inline void *iso_runtime_scratch(const iso_runtime *runtime, int local)
 {
     return runtime->scratch[iso_runtime_scratch_of(runtime, local)].memory;
 }
-/* check_memory.c: before slots get this much memory, or data sets keep batches. ISO_NO_MEMORY: a host has less, by the
- * system or by a control group (host_memory.h). Warns if a host has less available. Collective. */
+/* check_memory.c: before slots get this much memory, or data sets keep batches. ISO_NO_MEMORY: a host has less, by
+ * the system or by a control group (host_memory.h). Warns if a host has less available. Collective. */
 iso_status iso_runtime_check_memory(iso_runtime *runtime, size_t arena, size_t shared, const size_t *scratch);
 /* Makes sure that slots have at least this much memory. scratch: [n_scratch]; NULL: none. Memory moves: plans must be
  * bound again, after an error too. Collective. */

@@ -1,6 +1,9 @@
-/* Every learning-rate schedule, one per line: SCHEDULE(name, NAME, settings) is the schedule "name", with its row
- * iso_schedule_name and its value ISO_SCHEDULE_NAME of the enum iso_schedule_kind. settings: the form in which a
- * command line gives some. The rows are in the files of this folder. SCHEDULE must be defined. */
+/* Every learning-rate schedule, one per line. SCHEDULE(name, NAME, settings) is the schedule "name", with its value
+ * ISO_SCHEDULE_NAME of the enum iso_schedule_kind. settings: the form in which a command line gives some. The rows
+ * are in the files of this folder. If the macro is not defined, it skips its lines. */
+#ifndef SCHEDULE
+#define SCHEDULE(name, NAME, settings)
+#endif
 // clang-format off
 SCHEDULE(constant, CONSTANT, "")
 SCHEDULE(exponential, EXPONENTIAL, ":decay_steps=1000,decay_rate=0.9,staircase=1")
