@@ -157,11 +157,11 @@ START_TEST(blocks_cover_every_element_once)
                                         {25, 49, 500000},  {997, 50021, 64}};
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
         iso_product p = {.m = shapes[s][0], .n = shapes[s][1], .k = shapes[s][2]};
-        const int64_t n_blocks = iso_product_blocks(&p);
+        const int64_t n_blocks = iso_product_blocks(&p, 1);
         int64_t elements = 0;
         ck_assert_int_ge(n_blocks, 1);
         for (int64_t i = 0; i < n_blocks; i++) {
-            iso_product_block a = iso_product_block_at(&p, i);
+            iso_product_block a = iso_product_block_at(&p, 1, i);
             const int64_t row = a.c / p.n, column = a.c % p.n;
             ck_assert_int_ge(a.product.m, 1);
             ck_assert_int_ge(a.product.n, 1);
@@ -171,7 +171,7 @@ START_TEST(blocks_cover_every_element_once)
             ck_assert_int_eq(a.b, column);
             elements += a.product.m * a.product.n;
             for (int64_t j = 0; j < i; j++) {
-                iso_product_block b = iso_product_block_at(&p, j);
+                iso_product_block b = iso_product_block_at(&p, 1, j);
                 bool apart = row >= b.c / p.n + b.product.m || b.c / p.n >= row + a.product.m ||
                              column >= b.c % p.n + b.product.n || b.c % p.n >= column + a.product.n;
                 ck_assert(apart);
