@@ -77,7 +77,7 @@ static result run_winograd(const trial *t, const shape *s, pass which)
     else if (which == OF_INPUT)
         f->winograd(&rotated, true, t->in[1].data, t->in[0].data, r.out[0].data, memory);
     else
-        f->winograd_grad_kernel(&conv, t->in[0].data, t->in[1].data, r.out[0].data, memory);
+        f->winograd_grad_kernel(&conv, -1, t->in[0].data, t->in[1].data, r.out[0].data, memory);
     for (int i = 0; i < GUARD; i++)
         CHECK(memory[scratch + (size_t)i] == 0xff, "%s wrote past its %zu bytes of scratch", describe(t),
               scratch);

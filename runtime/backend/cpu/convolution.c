@@ -114,11 +114,32 @@ static size_t convolution_kernel_scratch(const iso_kernel_call *call)
     return iso_cpu_functions()->conv_grad_kernel_scratch(&conv);
 }
 
-static void convolution_run_kernel(const iso_kernel_call *call)
+/* Whether the work is enough for several threads. */
+static bool convolution_is_divided(const iso_conv *conv)
+{
+    static const double least = 1e6; /* multiplications */
+    double count = (double)conv->n * (double)conv->c * (double)conv->f;
+    for (int i = 0; i < 2; i++)
+        count *= (double)conv->out[i] * (double)conv->kernel[i];
+    return count >= least;
+}
+
+static int64_t convolution_kernel_blocks(const iso_kernel_call *call)
 {
     iso_conv conv = convolution_backward_kernel(call);
-    iso_cpu_functions()->conv_grad_kernel(&conv, call->in[0].data, call->in[1].data, call->out[0].data,
+    return convolution_is_divided(&conv) ? iso_cpu_functions()->conv_grad_kernel_parts(&conv) : 1;
+}
+
+static void convolution_run_kernel_block(const iso_kernel_call *call, int64_t block)
+{
+    iso_conv conv = convolution_backward_kernel(call);
+    iso_cpu_functions()->conv_grad_kernel(&conv, block, call->in[0].data, call->in[1].data, call->out[0].data,
                                           call->scratch);
+}
+
+static void convolution_run_kernel(const iso_kernel_call *call)
+{
+    convolution_run_kernel_block(call, -1);
 }
 
 /* ---- by Winograd's F(2 x 2, 3 x 3) ---- */
@@ -185,11 +206,22 @@ static size_t winograd_kernel_scratch(const iso_kernel_call *call)
     return iso_cpu_functions()->winograd_grad_kernel_scratch(&conv);
 }
 
-static void winograd_run_kernel(const iso_kernel_call *call)
+static int64_t winograd_kernel_blocks(const iso_kernel_call *call)
 {
     iso_conv conv = convolution_backward_kernel(call);
-    iso_cpu_functions()->winograd_grad_kernel(&conv, call->in[0].data, call->in[1].data, call->out[0].data,
-                                              call->scratch);
+    return convolution_is_divided(&conv) ? iso_cpu_functions()->winograd_grad_kernel_parts(&conv) : 1;
+}
+
+static void winograd_run_kernel_block(const iso_kernel_call *call, int64_t block)
+{
+    iso_conv conv = convolution_backward_kernel(call);
+    iso_cpu_functions()->winograd_grad_kernel(&conv, block, call->in[0].data, call->in[1].data,
+                                              call->out[0].data, call->scratch);
+}
+
+static void winograd_run_kernel(const iso_kernel_call *call)
+{
+    winograd_run_kernel_block(call, -1);
 }
 
 #define WINOGRAD "Winograd F(2x2, 3x3)"
@@ -209,7 +241,9 @@ const iso_kernel iso_cpu_conv2d_grad_kernel_winograd = {.op = "conv2d_grad_kerne
                                                         .name = WINOGRAD,
                                                         .fits = winograd_kernel_fits,
                                                         .scratch = winograd_kernel_scratch,
-                                                        .run = winograd_run_kernel};
+                                                        .run = winograd_run_kernel,
+                                                        .blocks = winograd_kernel_blocks,
+                                                        .run_block = winograd_run_kernel_block};
 const iso_kernel iso_cpu_conv2d = {.op = "conv2d",
                                    .name = "tiles",
                                    .fits = convolution_forward_fits,
@@ -226,4 +260,6 @@ const iso_kernel iso_cpu_conv2d_grad_kernel = {.op = "conv2d_grad_kernel",
                                                .name = "tiles",
                                                .fits = convolution_kernel_fits,
                                                .scratch = convolution_kernel_scratch,
-                                               .run = convolution_run_kernel};
+                                               .run = convolution_run_kernel,
+                                               .blocks = convolution_kernel_blocks,
+                                               .run_block = convolution_run_kernel_block};
