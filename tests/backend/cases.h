@@ -237,11 +237,14 @@ static const struct {
     {2, 4, 4, 520, 530, 1, 1, {2, 2}, {0, 0}, {0, 0}},  /* elements of x that no window has */
     {40, 4, 4, 1100, 48, 1, 1, {2, 2}, {0, 0}, {0, 0}}, /* several blocks of sums in the gradient of x */
     {5, 7, 6, 33, 48, 3, 3, {1, 1}, {1, 1}, {1, 1}},    /* Winograd's */
-    /* Gradients of kernels that threads divide: one of few taps, one with filters in the rows of its products, one of
-     * Winograd's, and one with one row */
-    {4, 28, 28, 1, 40, 3, 3, {1, 1}, {1, 1}, {1, 1}},
+    /* What threads divide in bands of rows, or in rows and channels of the kernel: few taps, many channels, strides,
+     * filters in the rows of products, Winograd's. */
+    {1, 56, 60, 1, 40, 3, 3, {1, 1}, {1, 1}, {1, 1}},
+    {1, 17, 5, 170, 180, 3, 3, {2, 1}, {1, 1}, {1, 1}},
+    {1, 30, 31, 20, 24, 4, 3, {3, 2}, {3, 0}, {3, 1}},
     {4, 10, 14, 49, 21, 3, 2, {1, 1}, {1, 0}, {1, 1}},
     {3, 9, 9, 50, 70, 3, 3, {1, 1}, {1, 1}, {1, 1}},
+    {1, 19, 18, 32, 48, 3, 3, {1, 1}, {0, 1}, {1, 1}},
     {5, 9, 9, 70, 40, 1, 1, {1, 1}, {0, 0}, {0, 0}},
 };
 
