@@ -176,12 +176,13 @@ bool iso_division_choose(const iso_op *op, const iso_kernel *kernel, const iso_k
     }
     *division = (iso_division){.pool = pool, .n_blocks = kernel->blocks ? kernel->blocks(call) : 1};
     division->scratch = room_of_thread(kernel->scratch ? kernel->scratch(call) : 0);
+    division->shared = room_of_thread(kernel->shared ? kernel->shared(call) : 0);
     return division->n_blocks > 1;
 }
 
 size_t iso_division_scratch(const iso_division *division)
 {
-    return division->scratch * (size_t)iso_thread_pool_size(division->pool);
+    return division->shared + division->scratch * (size_t)iso_thread_pool_size(division->pool);
 }
 
 typedef struct division_run {
@@ -208,6 +209,15 @@ static void keep_fault(division_run *r, int64_t block, const iso_array *in, iso_
     pthread_mutex_unlock(&r->lock);
 }
 
+static void set_memory(const iso_division *division, int thread, iso_kernel_call *call)
+{
+    char *memory = call->scratch;
+    if (!memory)
+        return;
+    call->shared = division->shared ? memory : NULL;
+    call->scratch = memory + division->shared + (size_t)thread * division->scratch;
+}
+
 static void run_block(void *arg, int64_t block, int thread)
 {
     division_run *r = arg;
@@ -217,8 +227,7 @@ static void run_block(void *arg, int64_t block, int thread)
     fault.lock = 0;
     fault.code = ISO_FAULT_NONE;
     part.fault = &fault;
-    if (part.scratch)
-        part.scratch = (char *)part.scratch + (size_t)thread * r->division->scratch;
+    set_memory(r->division, thread, &part);
     if (r->division->n_levels > 0) {
         narrow_call(r->division, block, r->call, in, out);
         part.in = in;
@@ -239,6 +248,11 @@ void iso_division_run(const iso_division *division, const iso_kernel *kernel, co
                       .lock = PTHREAD_MUTEX_INITIALIZER,
                       .faulty = -1};
     iso_parallel_for(division->pool, division->n_blocks, run_block, &r);
+    if (division->n_levels == 0 && kernel->finish) {
+        iso_kernel_call rest = *call;
+        set_memory(division, 0, &rest);
+        kernel->finish(&rest);
+    }
     if (r.faulty >= 0 && !iso_fault_raised(call->fault))
         *call->fault = r.fault;
 }

@@ -14,6 +14,7 @@ enum { ISO_DIVISION_LEVELS = 2 };
 typedef struct iso_division {
     iso_thread_pool *pool; /* lent */
     int64_t n_blocks;
+    size_t shared;  /* bytes of iso_kernel_call.shared, before the scratch memory of threads */
     size_t scratch; /* bytes from the scratch memory of a thread to that of the next one */
     int n_levels;   /* 0: by blocks of the kernel */
     int64_t rows[ISO_DIVISION_LEVELS], parts[ISO_DIVISION_LEVELS];

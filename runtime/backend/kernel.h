@@ -65,6 +65,7 @@ typedef struct iso_kernel_call {
     const iso_array *in;
     iso_array *out;
     void *scratch; /* as many bytes as the kernel's scratch() returned, aligned to 64 */
+    void *shared;  /* in a block: as many bytes as the kernel's shared() returned, aligned to 64; else NULL */
     const iso_step_info *info;
     iso_fault *fault;
     iso_stream *stream;  /* where the kernels of a device queue their work; those of the CPU do not use it */
@@ -102,10 +103,14 @@ typedef struct iso_kernel {
      * are those of `run`, with any number of threads. Either by rows: `run` computes any range of the rows that the
      * op's sharding rule lets slots divide, with the same bits as all of them. Or by blocks of its own: `blocks` tells
      * how many there are, by attrs, types and shapes alone, and run_block computes one of them; call->scratch is the
-     * thread's own, as large as scratch() says. Neither: one thread runs it. */
+     * thread's own, as large as scratch() says. With `finish`, blocks may leave results in call->shared, which is the
+     * same memory for all of them, and `finish` makes outputs of these when all blocks are done. Neither: one thread
+     * runs it. */
     bool by_rows;
     int64_t (*blocks)(const iso_kernel_call *call);
     void (*run_block)(const iso_kernel_call *call, int64_t block);
+    size_t (*shared)(const iso_kernel_call *call); /* with finish alone */
+    void (*finish)(const iso_kernel_call *call);   /* NULL: there is nothing to do */
 } iso_kernel;
 
 #ifdef __cplusplus

@@ -475,7 +475,7 @@ static bool experts(trial *t, int index)
         {20, 9, 33, 3, 7, 4, 2, ISO_UNARY_RELU, 0},  {1, 3, 1, 2, 2, 1, 1, ISO_UNARY_GELU_APPROXIMATE, 0},
         {0, 4, 4, 2, 3, 0, 3, ISO_UNARY_SILU, 0},    {6, 4, 0, 2, 3, 0, 3, ISO_UNARY_SILU, 0},
         {45, 48, 56, 2, 2, 0, 2, ISO_UNARY_SILU, 0}, {700, 3, 5, 2, 2, 0, 2, ISO_UNARY_GELU_APPROXIMATE, 0},
-        {5, 4, 6, 2, 9, 9, 0, ISO_UNARY_SILU, 0},
+        {5, 4, 6, 2, 9, 9, 0, ISO_UNARY_SILU, 0},    {600, 30, 50, 3, 5, 1, 4, ISO_UNARY_SILU, 3},
     };
     if (index == 2 * (int)(sizeof cases / sizeof *cases))
         return false;
