@@ -310,6 +310,7 @@ static const recurrence_case recurrence_cases[] = {
     {2, 1, 7, ISO_CELL_LINEAR, ISO_CELL_LINEAR, true, false, false, {0}, {0}},
     {0, 3, 5, ISO_CELL_TANH, ISO_CELL_SIGMOID, true, false, false, {0}, {0}},
     {65, 2, 40, ISO_CELL_HARD_SIGMOID, ISO_CELL_RELU, false, false, false, {0}, {0}},
+    {13, 6, 60, ISO_CELL_TANH, ISO_CELL_SIGMOID, true, true, true, {0}, {0}}, /* divided between threads */
     {3, 4, 5, ISO_CELL_TANH, ISO_CELL_SIGMOID, true, true, true, {5, 6}, {3, 3}},
     {2, 3, 16, ISO_CELL_TANH, ISO_CELL_SIGMOID, false, false, false, {8, 4}, {3, 3}},
     {2, 2, 3, ISO_CELL_RELU, ISO_CELL_HARD_SIGMOID, true, false, false, {1, 7}, {1, 4}},
