@@ -1,6 +1,7 @@
 /* Convolutions that take the windows along the depth of volumes themselves, for each instruction set of this machine:
  * forward and both gradients, by Winograd and by some slices at a time, against the plain kernels; equal bits for
- * every part of the batch, and for blocks of threads; parts of volumes; the edges of the rule. Ranks: 1, Sanitize: 1 */
+ * every part of the batch, and for the blocks that threads take; parts of volumes; the edges of the rule.
+ * Ranks: 1, Sanitize: 1 */
 #include "tests/backend/harness.h"
 #include "tests/support/run_tests.h"
 

@@ -402,8 +402,8 @@ INLINE kernel_part grad_kernel_part_of(const iso_conv *p, int64_t part)
     return (kernel_part){part % all.down, 1, begin, smaller(begin + all.size, all.rows)};
 }
 
-/* Row r of the kernel's gradient, of which rows [begin, end) of the product, over `count` samples. x has borders; sums
- * is [run, f] or [f, run]. */
+/* Row r of the kernel's gradient, of which rows [begin, end) of the product, over `count` samples. x has borders;
+ * sums is [run, f] or [f, run]. */
 INLINE void grad_kernel_row(const iso_conv *p, const border *b, int64_t r, const kernel_part *part,
                             int64_t count, const float *x, const float *dy, bool transposed, bool add,
                             float *sums)
