@@ -354,13 +354,6 @@ INLINE bool lanes_hold_run(const iso_conv *p)
            tile_cost_of(run, f_vectors, tile_width(run, f_vectors)) * 9;
 }
 
-size_t ISO_SIMD(conv_grad_kernel_scratch)(const iso_conv *p)
-{
-    border b = has_few_taps(p) ? border_around_x(p) : border_of_x(p);
-    int64_t images = border_is_empty(&b) ? 0 : samples_at_once(p) * border_image(&b);
-    return (size_t)(images + up(p->kernel[0] * p->kernel[1] * p->c * p->f, 16)) * sizeof(float) + 128;
-}
-
 /* A part of the gradient: some rows of the kernel, and of their product some of the rows, which are filters if lanes
  * hold the run. Few taps: some filters. */
 typedef struct kernel_part {
@@ -402,8 +395,22 @@ INLINE kernel_part grad_kernel_part_of(const iso_conv *p, int64_t part)
     return (kernel_part){part % all.down, 1, begin, smaller(begin + all.size, all.rows)};
 }
 
+/* Floats of the sums of the part, if they are transposed at the end. */
+INLINE int64_t grad_kernel_sums(const iso_conv *p, const kernel_part *part)
+{
+    return lanes_hold_run(p) ? up(part->rows * (part->end - part->begin) * p->kernel[1] * p->c, 16) : 0;
+}
+
+size_t ISO_SIMD(conv_grad_kernel_scratch)(const iso_conv *p, bool whole)
+{
+    const kernel_part part = grad_kernel_part_of(p, whole ? -1 : 0); /* none is larger than the first one */
+    border b = has_few_taps(p) ? border_around_x(p) : border_of_x(p);
+    int64_t images = border_is_empty(&b) ? 0 : samples_at_once(p) * border_image(&b);
+    return (size_t)(images + grad_kernel_sums(p, &part)) * sizeof(float) + 128;
+}
+
 /* Row r of the kernel's gradient, of which rows [begin, end) of the product, over `count` samples. x has borders;
- * sums is [run, f] or [f, run]. */
+ * sums is [run, f] or, of the part alone, [rows, run]. */
 INLINE void grad_kernel_row(const iso_conv *p, const border *b, int64_t r, const kernel_part *part,
                             int64_t count, const float *x, const float *dy, bool transposed, bool add,
                             float *sums)
@@ -420,7 +427,7 @@ INLINE void grad_kernel_row(const iso_conv *p, const border *b, int64_t r, const
         t.a = slopes + part->begin, t.a_k = p->f, t.a_segment = dy_segment, t.a_plane = dy_plane;
         t.b = rows, t.b_k = x_k, t.b_segment = x_segment, t.b_plane = x_plane;
         t.c_row = run;
-        t.c = sums + part->begin * run;
+        t.c = sums;
         tile_all(&t, rows_of_part, run, tile_width(p->f, (run + VL - 1) / VL));
     } else {
         t.a = rows + part->begin, t.a_k = x_k, t.a_segment = x_segment, t.a_plane = x_plane;
@@ -439,8 +446,8 @@ void ISO_SIMD(conv_grad_kernel)(const iso_conv *p, int64_t number, const float *
     const int64_t run = p->kernel[1] * p->c, step = samples_at_once(p), end = part.row + part.rows;
     const int64_t image = b.rows * b.row, slopes = p->out[0] * p->out[1] * p->f;
     bool transposed = lanes_hold_run(p);
-    float *sums = transposed ? scratch : dkernel;
-    float *room = (float *)scratch + up(p->kernel[0] * run * p->f, 16);
+    const int64_t sums_step = (part.end - part.begin) * run; /* of a row of the kernel */
+    float *sums = scratch, *room = sums + grad_kernel_sums(p, &part);
     if (has_few_taps(p) && p->n > 0) {
         conv_few_taps_grad(p, part.begin, part.end, x, dy, dkernel, scratch);
         return;
@@ -450,13 +457,13 @@ void ISO_SIMD(conv_grad_kernel)(const iso_conv *p, int64_t number, const float *
         const float *samples = border_add(&b, count, x + i * image, room);
         for (int64_t r = part.row; r < end; r++)
             grad_kernel_row(p, &b, r, &part, count, samples, dy + i * slopes, transposed, i > 0,
-                            sums + r * run * p->f);
+                            transposed ? sums + (r - part.row) * sums_step : dkernel + r * run * p->f);
     }
     if (p->n == 0)
         memset(dkernel, 0, (size_t)(p->kernel[0] * run * p->f) * sizeof *dkernel);
     else if (transposed)
         for (int64_t r = part.row; r < end; r++)
             ISO_SIMD(transpose_f32)
-    (part.end - part.begin, run, sums + r * run * p->f + part.begin * run, run,
+    (part.end - part.begin, run, sums + (r - part.row) * sums_step, run,
      dkernel + r * run * p->f + part.begin, p->f);
 }

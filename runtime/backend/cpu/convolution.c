@@ -248,7 +248,13 @@ static bool convolution_kernel_fits(const iso_kernel_call *call)
 static size_t convolution_kernel_scratch(const iso_kernel_call *call)
 {
     iso_conv conv = convolution_backward_kernel(call);
-    return iso_cpu_functions()->conv_grad_kernel_scratch(&conv);
+    return iso_cpu_functions()->conv_grad_kernel_scratch(&conv, true);
+}
+
+static size_t convolution_kernel_block_scratch(const iso_kernel_call *call)
+{
+    iso_conv conv = convolution_backward_kernel(call);
+    return iso_cpu_functions()->conv_grad_kernel_scratch(&conv, false);
 }
 
 static int64_t convolution_kernel_blocks_of(const iso_conv *conv, int64_t parts)
@@ -384,7 +390,13 @@ static bool winograd_kernel_fits(const iso_kernel_call *call)
 static size_t winograd_kernel_scratch(const iso_kernel_call *call)
 {
     iso_conv conv = convolution_backward_kernel(call);
-    return iso_cpu_functions()->winograd_grad_kernel_scratch(&conv);
+    return iso_cpu_functions()->winograd_grad_kernel_scratch(&conv, true);
+}
+
+static size_t winograd_kernel_block_scratch(const iso_kernel_call *call)
+{
+    iso_conv conv = convolution_backward_kernel(call);
+    return iso_cpu_functions()->winograd_grad_kernel_scratch(&conv, false);
 }
 
 static int64_t winograd_kernel_blocks(const iso_kernel_call *call)
@@ -426,7 +438,8 @@ const iso_kernel iso_cpu_conv2d_grad_kernel_winograd = {.op = "conv2d_grad_kerne
                                                         .scratch = winograd_kernel_scratch,
                                                         .run = winograd_run_kernel,
                                                         .blocks = winograd_kernel_blocks,
-                                                        .run_block = winograd_run_kernel_block};
+                                                        .run_block = winograd_run_kernel_block,
+                                                        .block_scratch = winograd_kernel_block_scratch};
 const iso_kernel iso_cpu_conv2d = {.op = "conv2d",
                                    .name = "tiles",
                                    .fits = convolution_forward_fits,
@@ -447,4 +460,5 @@ const iso_kernel iso_cpu_conv2d_grad_kernel = {.op = "conv2d_grad_kernel",
                                                .scratch = convolution_kernel_scratch,
                                                .run = convolution_run_kernel,
                                                .blocks = convolution_kernel_blocks,
-                                               .run_block = convolution_run_kernel_block};
+                                               .run_block = convolution_run_kernel_block,
+                                               .block_scratch = convolution_kernel_block_scratch};

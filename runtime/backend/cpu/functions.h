@@ -97,8 +97,8 @@ typedef struct iso_row_moments {
     FUNCTION(size_t, conv_grad_input_scratch, (const iso_conv *conv))                                        \
     FUNCTION(void, conv_grad_input,                                                                          \
              (const iso_conv *conv, const float *kernel, const float *dy, float *dx, void *scratch))         \
-    /* The gradient of the kernel: all of it (part -1), or one of so many parts, with the same bits */       \
-    FUNCTION(size_t, conv_grad_kernel_scratch, (const iso_conv *conv))                                       \
+    /* The gradient of the kernel: the whole (part -1), or one of so many parts, with the same bits */       \
+    FUNCTION(size_t, conv_grad_kernel_scratch, (const iso_conv *conv, bool whole))                           \
     FUNCTION(int64_t, conv_grad_kernel_parts, (const iso_conv *conv))                                        \
     FUNCTION(void, conv_grad_kernel,                                                                         \
              (const iso_conv *conv, int64_t part, const float *x, const float *dy, float *dkernel,           \
@@ -110,7 +110,7 @@ typedef struct iso_row_moments {
     FUNCTION(                                                                                                \
         void, winograd,                                                                                      \
         (const iso_conv *conv, bool rotated, const float *x, const float *kernel, float *y, void *scratch))  \
-    FUNCTION(size_t, winograd_grad_kernel_scratch, (const iso_conv *conv))                                   \
+    FUNCTION(size_t, winograd_grad_kernel_scratch, (const iso_conv *conv, bool whole))                       \
     FUNCTION(int64_t, winograd_grad_kernel_parts, (const iso_conv *conv))                                    \
     FUNCTION(void, winograd_grad_kernel,                                                                     \
              (const iso_conv *conv, int64_t part, const float *x, const float *dy, float *dkernel,           \

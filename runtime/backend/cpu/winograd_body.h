@@ -353,27 +353,6 @@ typedef struct winograd_sums {
     int64_t slope, slopes; /* floats of a row and of a point of patches of dy */
 } winograd_sums;
 
-INLINE winograd_sums winograd_sums_of(const iso_conv *p)
-{
-    winograd_sums s = {
-        .tiles = winograd_of(p), .row = (p->f + VL - 1) / VL * VL, .slope = winograd_row(p->f)};
-    winograd *w = &s.tiles;
-    const int64_t most = winograd_block(p);
-    w->block = w->tiles < most ? w->tiles : most;
-    w->width = tile_width(p->c, s.row / VL);
-    w->patches = winograd_point(w->block * w->patch);
-    s.slopes = winograd_point(w->block * s.slope);
-    s.sums = winograd_point(p->c * s.row);
-    return s;
-}
-
-size_t ISO_SIMD(winograd_grad_kernel_scratch)(const iso_conv *p)
-{
-    const winograd_sums s = winograd_sums_of(p);
-    const int64_t floats = s.sums + s.tiles.patches + s.slopes;
-    return (size_t)(WINOGRAD_POINTS * floats + s.tiles.patch + s.slope) * sizeof(float);
-}
-
 /* Channels [channel, channel + channels) and filters [filter, filter + filters) of the gradient. */
 typedef struct winograd_part {
     int64_t channel, channels, filter, filters;
@@ -415,6 +394,30 @@ INLINE winograd_part winograd_part_of(const iso_conv *p, int64_t number)
     return part;
 }
 
+INLINE winograd_sums winograd_sums_of(const iso_conv *p, const winograd_part *part)
+{
+    winograd_sums s = {.tiles = winograd_of(p),
+                       .row = (part->filters + VL - 1) / VL * VL,
+                       .slope = winograd_row(part->filters)};
+    winograd *w = &s.tiles;
+    const int64_t most = winograd_block(p);
+    w->block = w->tiles < most ? w->tiles : most;
+    w->width = tile_width(part->channels, s.row / VL);
+    w->patch = winograd_row(part->channels);
+    w->patches = winograd_point(w->block * w->patch);
+    s.slopes = winograd_point(w->block * s.slope);
+    s.sums = winograd_point(part->channels * s.row);
+    return s;
+}
+
+size_t ISO_SIMD(winograd_grad_kernel_scratch)(const iso_conv *p, bool whole)
+{
+    const winograd_part part = winograd_part_of(p, whole ? -1 : 0); /* none is larger than the first one */
+    const winograd_sums s = winograd_sums_of(p, &part);
+    const int64_t floats = s.sums + s.tiles.patches + s.slopes;
+    return (size_t)(WINOGRAD_POINTS * floats + s.tiles.patch + s.slope) * sizeof(float);
+}
+
 /* G^T sums G -> dkernel [3, 3, c, f]; sums: those of the part alone */
 static void winograd_unpack(const iso_conv *p, const winograd_sums *w, const winograd_part *part,
                             const float *sums, float *dkernel)
@@ -443,8 +446,7 @@ void ISO_SIMD(winograd_grad_kernel)(const iso_conv *p, int64_t number, const flo
                                     float *dkernel, void *scratch)
 {
     const winograd_part part = winograd_part_of(p, number);
-    const int64_t columns = (part.filters + VL - 1) / VL * VL;
-    const winograd_sums s = winograd_sums_of(p);
+    const winograd_sums s = winograd_sums_of(p, &part);
     const winograd *w = &s.tiles;
     float *sums = scratch, *v = sums + WINOGRAD_POINTS * s.sums, *u = v + WINOGRAD_POINTS * w->patches;
     float *zeros = u + WINOGRAD_POINTS * s.slopes;
@@ -465,7 +467,7 @@ void ISO_SIMD(winograd_grad_kernel)(const iso_conv *p, int64_t number, const flo
             t.b = u + i * s.slopes;
             t.c = sums + i * s.sums;
             t.add = first > 0;
-            tile_all(&t, part.channels, columns, w->width);
+            tile_all(&t, part.channels, s.row, w->width);
         }
     }
     winograd_unpack(p, &s, &part, sums, dkernel);

@@ -163,7 +163,8 @@ INLINE volume_sums volume_sums_of(const iso_conv *p, const iso_conv_depth *d)
 {
     volume_sums s = {.volume = winograd_volume_of(p, d), .slices = *p};
     s.slices.c *= d->taps;
-    s.sums = winograd_sums_of(&s.slices);
+    const winograd_part all = winograd_part_of(&s.slices, -1);
+    s.sums = winograd_sums_of(&s.slices, &all);
     s.sums.slopes = winograd_point(s.volume.tiles.block * s.sums.slope);
     s.volume.tiles.width = tile_width(p->c, s.sums.row / VL);
     return s;
