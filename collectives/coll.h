@@ -275,7 +275,7 @@ void iso_exchange_end(iso_exchange *exchange, int thread);
 int iso_exchange_pull_sources(const iso_exchange *exchange, int slot, int pull, const void **address,
                               int capacity);
 /* out[0..n) = elements [begin, begin + n) of the region of this pull, combined in tree order; n is at most
- * 4096. Thread-safe for distinct slots. */
+ * 4096. Thread-safe. It counts no traffic: iso_exchange_count_combined. */
 void iso_exchange_combine(const iso_exchange *exchange, int slot, int pull, int64_t begin, int64_t n,
                           void *out);
 
@@ -285,6 +285,9 @@ void iso_exchange_queue_combine(const iso_exchange *exchange, int slot, int pull
 /* The same without a copy: the address of these elements if the pull has only one source (or they arrived
  * combined), else NULL. */
 const void *iso_exchange_view(const iso_exchange *exchange, int slot, int pull, int64_t begin, int64_t n);
+/* Counts n elements of this pull, that these functions combined or viewed, in the slot's traffic. Thread-safe for
+ * distinct slots. */
+void iso_exchange_count_combined(const iso_exchange *exchange, int slot, int pull, int64_t n);
 /* Whether the region is one contiguous run in every source and in the target's box, as the functions
  * above require. */
 bool iso_exchange_is_run(const iso_exchange *exchange, int slot, int pull);

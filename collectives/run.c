@@ -658,10 +658,8 @@ int iso_exchange_pull_sources(const iso_exchange *exchange, int slot, int pull, 
 void iso_exchange_combine(const iso_exchange *exchange, int slot, int pull, int64_t begin, int64_t n,
                           void *out)
 {
-    int local = exchange->fabric->local[slot];
-    const iso_pull *p = &exchange->slots[local].pulls[pull];
+    const iso_pull *p = &exchange->slots[exchange->fabric->local[slot]].pulls[pull];
     exchange->fabric->gather_kernels->part(&p->gather, begin, n, out, NULL);
-    run_count(exchange, local, p, n);
 }
 
 void iso_exchange_queue_combine(const iso_exchange *exchange, int slot, int pull, int64_t begin, int64_t n,
@@ -670,17 +668,19 @@ void iso_exchange_queue_combine(const iso_exchange *exchange, int slot, int pull
     const iso_fabric *fabric = exchange->fabric;
     const iso_pull *p = &exchange->slots[fabric->local[slot]].pulls[pull];
     fabric->gather_kernels->part(&p->gather, begin, n, out, stream_of_slot(fabric, slot));
-    run_count(exchange, fabric->local[slot], p, n);
 }
 
 const void *iso_exchange_view(const iso_exchange *exchange, int slot, int pull, int64_t begin, int64_t n)
 {
+    const iso_pull *p = &exchange->slots[exchange->fabric->local[slot]].pulls[pull];
+    (void)n;
+    return p->gather.n_operands == 1 ? p->gather.operands[0].address + (size_t)begin * p->gather.size : NULL;
+}
+
+void iso_exchange_count_combined(const iso_exchange *exchange, int slot, int pull, int64_t n)
+{
     int local = exchange->fabric->local[slot];
-    const iso_pull *p = &exchange->slots[local].pulls[pull];
-    if (p->gather.n_operands != 1)
-        return NULL;
-    run_count(exchange, local, p, n);
-    return p->gather.operands[0].address + (size_t)begin * p->gather.size;
+    run_count(exchange, local, &exchange->slots[local].pulls[pull], n);
 }
 
 bool iso_exchange_is_run(const iso_exchange *exchange, int slot, int pull)

@@ -7,15 +7,20 @@
 #include "runtime/base/device.h"
 #include "runtime/base/memory.h"
 
-/* Combines three or more operands into out[0..n); n is at most one block. at: the addresses, to which `skip`
- * bytes are added. */
+/* at: the addresses of the operands; NULL: where they begin. */
+static const char *address_of(const iso_gather *gather, const char *const *at, int operand)
+{
+    return at ? at[operand] : (const char *)gather->operands[operand].address;
+}
+
+/* Combines three or more operands into out[0..n); n is at most one block. at: as above, `skip` bytes are added. */
 static void fold_block(const iso_gather *gather, const char *const *at, size_t skip, int64_t n, char *out)
 {
     _Alignas(ISO_ALIGN) char partial[ISO_TREE_DEPTH][ISO_BLOCK_BYTES];
     const char *stack[ISO_TREE_DEPTH];
     int depth = 0, last = gather->n_operands - 1;
     for (int i = 0; i <= last; i++) {
-        stack[depth++] = at[i] + skip;
+        stack[depth++] = address_of(gather, at, i) + skip;
         for (int fold = gather->operands[i].n_folds; fold > 0; fold--) {
             depth--;
             char *into = i == last && fold == 1 ? out : partial[depth - 1];
@@ -30,12 +35,14 @@ static void combine_run(const iso_gather *gather, const char *const *at, size_t 
 {
     size_t bytes = (size_t)n * gather->size;
     if (gather->n_operands == 1) {
-        if (out != at[0] + skip)
-            memcpy(out, at[0] + skip, bytes);
+        const char *from = address_of(gather, at, 0) + skip;
+        if (out != from)
+            memcpy(out, from, bytes);
         return;
     }
     if (gather->n_operands == 2) {
-        gather->combine(gather->dtype, n, at[0] + skip, at[1] + skip, out, NULL);
+        gather->combine(gather->dtype, n, address_of(gather, at, 0) + skip, address_of(gather, at, 1) + skip,
+                        out, NULL);
         return;
     }
     for (size_t done = 0; done < bytes; done += ISO_BLOCK_BYTES) {
@@ -127,18 +134,11 @@ static void pull_run(const iso_gather *gather, iso_stream *stream)
     }
 }
 
+/* Threads may combine parts of a region at the same time: the cursors stay. */
 static void pull_part(const iso_gather *gather, int64_t begin, int64_t n, void *out, iso_stream *stream)
 {
     (void)stream;
-    const iso_operand *operand = gather->operands;
-    size_t skip = (size_t)begin * gather->size;
-    if (gather->n_operands == 2) {
-        gather->combine(gather->dtype, n, operand[0].address + skip, operand[1].address + skip, out, NULL);
-        return;
-    }
-    for (int i = 0; i < gather->n_operands; i++)
-        gather->cursor[i] = operand[i].address;
-    combine_run(gather, gather->cursor, skip, n, out);
+    combine_run(gather, NULL, (size_t)begin * gather->size, n, out);
 }
 
 static bool supports(const iso_device *device)

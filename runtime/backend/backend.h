@@ -96,7 +96,8 @@ typedef struct iso_thunk {
     /* How the threads of the slot divide the kernel's work, on a device whose kernels run on the host; NULL: they do
      * not. */
     const struct iso_division *division;
-    const char *layer;        /* of the kernel's op, for messages; NULL, "": none */
+    struct iso_thread_pool *intra_op; /* the threads that divide a large copy; NULL: none do */
+    const char *layer;                /* of the kernel's op, for messages; NULL, "": none */
     /* Marks its begin as this moment, and its end as the next one; NULL: it is not timed. */
     iso_device_timer *timer;
     int moment;

@@ -2,7 +2,7 @@
 #ifndef ISO_BACKEND_BOX_COPY_H
 #define ISO_BACKEND_BOX_COPY_H
 
-#include "runtime/base/types.h"
+#include "runtime/base/thread_pool.h"
 
 /* A copy of a region from one dense buffer to another; each buffer holds a box of the tensor. */
 typedef struct iso_box_copy {
@@ -16,5 +16,7 @@ typedef struct iso_box_copy {
 } iso_box_copy;
 
 void iso_box_copy_run(const iso_box_copy *copy);
+/* The same, divided between the threads of a pool if it is large. pool NULL: the caller copies. */
+void iso_box_copy_divide(const iso_box_copy *copy, iso_thread_pool *pool);
 
 #endif

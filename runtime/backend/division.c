@@ -5,6 +5,7 @@
 
 #include "runtime/backend/fault.h"
 #include "runtime/base/memory.h"
+#include "runtime/graph/ops/list.h"
 
 enum {
     LEAST_BYTES =
@@ -164,22 +165,48 @@ bool iso_division_by_rows(const iso_op *op, const iso_kernel *kernel, const iso_
     return true;
 }
 
-bool iso_division_choose(const iso_op *op, const iso_kernel *kernel, const iso_kernel_call *call,
-                         iso_thread_pool *pool, iso_division *division)
+bool iso_division_by_parts(const iso_op *op, const iso_kernel *kernel, const iso_kernel_call *call,
+                           iso_thread_pool *pool, int64_t wanted, iso_division *division)
 {
-    const int threads = iso_thread_pool_size(pool);
-    if (threads < 2)
+    const iso_array *out = &call->out[0];
+    if (!kernel->run_part || out->rank != 2 || call->n_outputs != 1 || iso_array_count(out) == 0)
         return false;
-    if (kernel->by_rows) {
-        int64_t wanted = bytes_of(call) / LEAST_BYTES, most = PARTS_PER_THREAD * (int64_t)threads;
-        return iso_division_by_rows(op, kernel, call, pool, wanted < most ? wanted : most, division);
-    }
+    const size_t own = kernel->part_scratch ? kernel->part_scratch(call) : 0;
+    const int64_t rows = kernel->part_rows(call), part_rows = rows > 0 ? rows : 1;
+    *division = (iso_division){.pool = pool,
+                               .scratch = room_of_thread(own),
+                               .part_rows = part_rows,
+                               .n_parts = (out->dim[0] + part_rows - 1) / part_rows,
+                               .shared = room_of_thread((kernel->scratch ? kernel->scratch(call) : 0) - own),
+                               .adds = op->type == &iso_op_embedding_grad_add};
+    division->n_blocks = division->n_parts < wanted ? division->n_parts : wanted;
+    return division->n_blocks > 1;
+}
+
+bool iso_division_by_blocks(const iso_kernel *kernel, const iso_kernel_call *call, iso_thread_pool *pool,
+                            iso_division *division)
+{
     *division = (iso_division){.pool = pool, .n_blocks = kernel->blocks ? kernel->blocks(call) : 1};
     size_t (*scratch)(const iso_kernel_call *) =
         kernel->block_scratch ? kernel->block_scratch : kernel->scratch;
     division->scratch = room_of_thread(scratch ? scratch(call) : 0);
     division->shared = room_of_thread(kernel->shared ? kernel->shared(call) : 0);
     return division->n_blocks > 1;
+}
+
+bool iso_division_choose(const iso_op *op, const iso_kernel *kernel, const iso_kernel_call *call,
+                         iso_thread_pool *pool, iso_division *division)
+{
+    const int threads = iso_thread_pool_size(pool);
+    if (threads < 2)
+        return false;
+    int64_t wanted = bytes_of(call) / LEAST_BYTES, most = PARTS_PER_THREAD * (int64_t)threads;
+    wanted = wanted < most ? wanted : most;
+    if (kernel->by_rows && iso_division_by_rows(op, kernel, call, pool, wanted, division))
+        return true;
+    if (kernel->run_part)
+        return iso_division_by_parts(op, kernel, call, pool, wanted, division);
+    return iso_division_by_blocks(kernel, call, pool, division);
 }
 
 size_t iso_division_scratch(const iso_division *division)
@@ -211,6 +238,24 @@ static void keep_fault(division_run *r, int64_t block, const iso_array *in, iso_
     pthread_mutex_unlock(&r->lock);
 }
 
+/* Block `block` of a kernel with run_part. room: the thread's own. */
+static void run_parts(const division_run *r, int64_t block, void *room)
+{
+    const iso_division *d = r->division;
+    const iso_array *out = &r->call->out[0];
+    const int64_t first = d->n_parts * block / d->n_blocks, end = d->n_parts * (block + 1) / d->n_blocks;
+    for (int64_t i = first; i < end; i++) {
+        const int64_t offset[] = {i * d->part_rows, 0}, left = out->dim[0] - offset[0];
+        const int64_t extent[] = {left < d->part_rows ? left : d->part_rows, out->dim[1]};
+        const size_t row = (size_t)out->dim[1] * iso_dtype_size(out->dtype);
+        char *part = (char *)out->data + (size_t)offset[0] * row;
+        const char *base = d->adds ? (const char *)r->call->in[0].data + (size_t)offset[0] * row : part;
+        if (base != part)
+            memcpy(part, base, (size_t)extent[0] * row);
+        r->kernel->run_part(r->call, offset, extent, d->adds, part, room);
+    }
+}
+
 static void set_memory(const iso_division *division, int thread, iso_kernel_call *call)
 {
     char *memory = call->scratch;
@@ -230,6 +275,10 @@ static void run_block(void *arg, int64_t block, int thread)
     fault.code = ISO_FAULT_NONE;
     part.fault = &fault;
     set_memory(r->division, thread, &part);
+    if (r->division->part_rows > 0) {
+        run_parts(r, block, part.scratch);
+        return;
+    }
     if (r->division->n_levels > 0) {
         narrow_call(r->division, block, r->call, in, out);
         part.in = in;
@@ -249,6 +298,8 @@ void iso_division_run(const iso_division *division, const iso_kernel *kernel, co
                       .call = call,
                       .lock = PTHREAD_MUTEX_INITIALIZER,
                       .faulty = -1};
+    if (division->part_rows > 0)
+        kernel->prepare_parts(call);
     iso_parallel_for(division->pool, division->n_blocks, run_block, &r);
     if (division->n_levels == 0 && kernel->finish) {
         iso_kernel_call rest = *call;

@@ -10,13 +10,17 @@
 enum { ISO_DIVISION_LEVELS = 2 };
 
 /* By rows: the first dimension of more than one element is divided into parts; if it has fewer elements than there
- * shall be parts, into single ones, and the next dimension into parts too. */
+ * shall be parts, into single ones, and the next dimension into parts too. By run_part: a block is some parts, after
+ * one thread has prepared them. */
 typedef struct iso_division {
     iso_thread_pool *pool; /* lent */
     int64_t n_blocks;
-    size_t shared;  /* bytes of iso_kernel_call.shared, before the scratch memory of threads */
-    size_t scratch; /* bytes from the scratch memory of a thread to that of the next one */
-    int n_levels;   /* 0: by blocks of the kernel */
+    size_t
+        shared; /* bytes of iso_kernel_call.shared, or of prepared parts, before the scratch memory of threads */
+    size_t scratch;             /* bytes from the scratch memory of a thread to that of the next one */
+    int n_levels;               /* 0: by blocks of the kernel, or by run_part */
+    int64_t part_rows, n_parts; /* by run_part: rows of a part (else 0), and the parts */
+    bool adds;                  /* by run_part: parts are added to input 0 */
     int64_t rows[ISO_DIVISION_LEVELS], parts[ISO_DIVISION_LEVELS];
     /* The dimension of an operand that a level divides; -1: the operand is whole. */
     int8_t in[ISO_MAX_INPUTS][ISO_DIVISION_LEVELS], out[ISO_MAX_OUTPUTS][ISO_DIVISION_LEVELS];
@@ -29,6 +33,12 @@ bool iso_division_choose(const iso_op *op, const iso_kernel *kernel, const iso_k
 /* The same for a kernel by rows, in about `wanted` parts, however little work they are. */
 bool iso_division_by_rows(const iso_op *op, const iso_kernel *kernel, const iso_kernel_call *call,
                           iso_thread_pool *pool, int64_t wanted, iso_division *division);
+/* The same for a kernel with run_part. */
+bool iso_division_by_parts(const iso_op *op, const iso_kernel *kernel, const iso_kernel_call *call,
+                           iso_thread_pool *pool, int64_t wanted, iso_division *division);
+/* The same for a kernel with blocks. */
+bool iso_division_by_blocks(const iso_kernel *kernel, const iso_kernel_call *call, iso_thread_pool *pool,
+                            iso_division *division);
 /* Bytes of scratch memory for all threads. */
 size_t iso_division_scratch(const iso_division *division);
 /* Runs the kernel. call->scratch: of iso_division_scratch bytes. A fault is that of the lowest block. */

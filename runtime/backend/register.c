@@ -16,6 +16,12 @@ static iso_status check_kernel(const iso_op_type *type, const iso_kernel *kernel
         wrong = "its .op is another one";
     else if (!kernel->run_part != !kernel->part_rows || !kernel->run_part != !kernel->prepare_parts)
         wrong = "either all or none of .part_rows, .prepare_parts and .run_part must be given";
+    else if (kernel->part_scratch && !kernel->run_part)
+        wrong = ".part_scratch is given without .run_part";
+    else if (!kernel->blocks != !kernel->run_block)
+        wrong = "either both or none of .blocks and .run_block must be given";
+    else if ((kernel->finish && !kernel->run_block) || (kernel->shared && !kernel->finish))
+        wrong = ".finish is given without .run_block, or .shared without .finish";
     return wrong ? iso_error(ISO_INVALID, "op '%s': kernel %d: %s", type->name, number, wrong) : ISO_OK;
 }
 

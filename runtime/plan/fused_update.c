@@ -151,13 +151,16 @@ iso_fused_update_room iso_plan_fused_update_room(const iso_plan *plan, const iso
         rows = rows < t.out[0].dim[0] ? rows : t.out[0].dim[0];
         room.rows = rows < room.rows ? rows : room.rows;
         room.call[i] = room.slot_calls;
-        room.slot_calls += iso_round_to_lines(kernel->scratch ? kernel->scratch(&t.call) : 0);
+        size_t part = kernel->part_scratch ? kernel->part_scratch(&t.call) : 0;
+        room.slot_calls += iso_round_to_lines((kernel->scratch ? kernel->scratch(&t.call) : 0) - part);
+        part = iso_round_to_lines(part);
+        room.part = part > room.part ? part : room.part;
         columns = t.out[0].dim[1];
     }
     room.rows = room.rows > 0 ? room.rows : 1;
     room.block = iso_round_to_lines((size_t)(room.rows * columns) * iso_dtype_size(bucket->dtype));
-    room.bytes = (size_t)blocks_alive(bucket->group, fused->n_terms) * room.block +
-                 (size_t)bucket->group * room.slot_calls;
+    room.thread = (size_t)blocks_alive(bucket->group, fused->n_terms) * room.block + room.part;
+    room.bytes = room.thread + (size_t)bucket->group * room.slot_calls;
     return room;
 }
 

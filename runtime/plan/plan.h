@@ -117,13 +117,14 @@ typedef struct iso_fused_update {
         [ISO_FUSED_TERMS]; /* steps of the program: a product; the gradient of a look-up, perhaps added to it */
 } iso_fused_update;
 
-/* The scratch memory in which the optimizer computes it: blocks of whole rows, as many as are in use at
- * once, then what the calls of each slot of the group need. */
+/* The scratch memory in which the optimizer computes it: what the calls of each slot of the group prepare; then a
+ * thread's own: blocks of whole rows, as many as are in use at once, and the scratch memory of a part. */
 typedef struct iso_fused_update_room {
-    int64_t rows;                 /* rows of a block */
-    size_t block, slot_calls;     /* bytes of each, multiples of ISO_ALIGN */
-    size_t call[ISO_FUSED_TERMS]; /* offset of a term's call within those of its slot */
-    size_t bytes;                 /* bytes in all */
+    int64_t rows;                   /* rows of a block */
+    size_t block, slot_calls, part; /* bytes of each, multiples of ISO_ALIGN */
+    size_t call[ISO_FUSED_TERMS];   /* offset of a term's call within those of its slot */
+    size_t thread;                  /* bytes of a thread's own; the last are the part's */
+    size_t bytes;                   /* bytes in all, for one thread */
 } iso_fused_update_room;
 
 /* A plan. Targets of the exchange that ends a step, other than the values of its moves, are numbered after

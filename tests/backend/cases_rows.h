@@ -8,7 +8,7 @@
 /* rows, channels */
 static const int64_t channel_shapes[][2] = {{1, 1},    {5, 3}, {1000, 12}, {777, 24}, {300, 32},
                                             {64, 16},  {0, 8}, {129, 64},  {50, 129}, {33, 200},
-                                            {9, 1000}, {7, 7}, {4096, 10}};
+                                            {9, 1000}, {7, 7}, {4096, 10}, {700, 300}};
 enum { CHANNELS = sizeof channel_shapes / sizeof *channel_shapes };
 
 /* So many rows that a thread of a GPU has several packs of channels. */
@@ -54,11 +54,11 @@ static bool layer_norm(trial *t, int index)
 /* The channels of one slot, of 1000 with a mean of about 2 and a variance of about 0.7. */
 static bool layer_parts(trial *t, int index)
 {
-    static const int64_t counts[] = {1, 16, 17, 0, 250, 33, 5};
+    static const int64_t counts[] = {1, 16, 17, 0, 250, 33, 5, 300};
     enum { COUNTS = sizeof counts / sizeof *counts };
     if (index == 3 * COUNTS)
         return false;
-    int64_t rows = 1 + 13 * (index % COUNTS), c = counts[index % COUNTS];
+    int64_t c = counts[index % COUNTS], rows = c == 300 ? 700 : 1 + 13 * (index % COUNTS);
     bool scaled = index / COUNTS > 0, rms = index / COUNTS > 1, moments = strstr(t->op, "moments"),
          gradient = strstr(t->op, "grad"), weights = strstr(t->op, "weight"),
          of_rows = strcmp(t->op, "layer_grad_sums") == 0;
@@ -235,8 +235,8 @@ static bool embedding(trial *t, int index)
 {
     static const iso_dtype types[] = {ISO_I32, ISO_U8, ISO_I64, ISO_F32};
     static const int64_t shapes[][4] = {
-        {10, 7, 3, 5},   {40, 1, 1, 1},     {100, 32, 40, 9}, {9, 4, 0, 3},
-        {3, 600, 70, 9}, {8449, 1, 100, 3}, {2, 1, 900, 3}}; /* many rows; long lists of many indices */
+        {10, 7, 3, 5},     {40, 1, 1, 1},  {100, 32, 40, 9}, {9, 4, 0, 3}, {3, 600, 70, 9},
+        {8449, 1, 100, 3}, {2, 1, 900, 3}, {250, 900, 20, 9}}; /* many rows; long lists of many indices; several parts */
     if (index == 2 * 4 * (int)(sizeof shapes / sizeof *shapes))
         return false;
     const int64_t *n = shapes[index / 8];

@@ -349,7 +349,8 @@ static inline void check_in_place(const trial *t, const iso_backend *backend, co
 
 /* A part of a kernel that adds to input 0, onto that part of it: the bits of `whole`. */
 static inline void check_added_part(const trial *t, const iso_kernel *kernel, const iso_kernel_call *call,
-                                    const float *whole, const int64_t *offset, const int64_t *extent)
+                                    const float *whole, const int64_t *offset, const int64_t *extent,
+                                    void *part_scratch)
 {
     const int64_t columns = call->out[0].dim[1];
     float *part = aligned_alloc(64, ((size_t)(extent[0] * extent[1]) * sizeof *part + GUARD) / 64 * 64 + 64);
@@ -357,7 +358,7 @@ static inline void check_added_part(const trial *t, const iso_kernel *kernel, co
     for (int64_t i = 0; i < extent[0]; i++)
         memcpy(part + i * extent[1], (const float *)call->in[0].data + (offset[0] + i) * columns + offset[1],
                (size_t)extent[1] * sizeof *part);
-    kernel->run_part(call, offset, extent, true, part);
+    kernel->run_part(call, offset, extent, true, part, part_scratch);
     for (int64_t i = 0; i < extent[0]; i++)
         CHECK(memcmp(part + i * extent[1], whole + (offset[0] + i) * columns + offset[1],
                      (size_t)extent[1] * sizeof *part) == 0,
@@ -368,10 +369,11 @@ static inline void check_added_part(const trial *t, const iso_kernel *kernel, co
 
 /* One part by run_part, then the same onto ones: the bits of `whole`, and of 1 plus them. */
 static inline void check_part(const trial *t, const iso_kernel *kernel, const iso_kernel_call *call,
-                              const float *whole, const int64_t *offset, const int64_t *extent)
+                              const float *whole, const int64_t *offset, const int64_t *extent,
+                              void *part_scratch)
 {
     if (!strcmp(t->op, "embedding_grad_add")) {
-        check_added_part(t, kernel, call, whole, offset, extent);
+        check_added_part(t, kernel, call, whole, offset, extent, part_scratch);
         return;
     }
     size_t count = (size_t)(extent[0] * extent[1]);
@@ -380,7 +382,7 @@ static inline void check_part(const trial *t, const iso_kernel *kernel, const is
     for (int add = 0; add < 2; add++) {
         for (size_t i = 0; i <= count; i++)
             part[i] = 1;
-        kernel->run_part(call, offset, extent, add, part);
+        kernel->run_part(call, offset, extent, add, part, part_scratch);
         CHECK(part[count] == 1, "%s: a part was written past its end", describe(t));
         for (int64_t i = 0; i < extent[0]; i++)
             for (int64_t j = 0; j < extent[1]; j++) {
@@ -414,15 +416,20 @@ static inline void check_parts(const trial *t, const result *want)
         return;
     call.scratch = aligned_alloc(64, (kernel->scratch(&call) + 63) / 64 * 64 + 64);
     ck_assert_ptr_nonnull(call.scratch);
+    const size_t own = kernel->part_scratch ? kernel->part_scratch(&call) : 0;
+    void *room = aligned_alloc(64, (own + 63) / 64 * 64 + 64);
+    ck_assert_ptr_nonnull(room);
     int64_t most = kernel->part_rows(&call), cut = columns / 3;
     ck_assert_int_ge(most, 1);
     kernel->prepare_parts(&call);
-    check_part(t, kernel, &call, want->out[0].data, (int64_t[]){0, cut}, (int64_t[]){1, columns - cut});
+    check_part(t, kernel, &call, want->out[0].data, (int64_t[]){0, cut}, (int64_t[]){1, columns - cut}, room);
     for (int64_t i = 1, n; i < rows - 1; i += n) {
         n = rows - 1 - i < most ? rows - 1 - i : most;
-        check_part(t, kernel, &call, want->out[0].data, (int64_t[]){i, 0}, (int64_t[]){n, columns});
+        check_part(t, kernel, &call, want->out[0].data, (int64_t[]){i, 0}, (int64_t[]){n, columns}, room);
     }
-    check_part(t, kernel, &call, want->out[0].data, (int64_t[]){rows - 1, 0}, (int64_t[]){1, columns - cut});
+    check_part(t, kernel, &call, want->out[0].data, (int64_t[]){rows - 1, 0}, (int64_t[]){1, columns - cut},
+               room);
+    free(room);
     free(call.scratch);
 }
 
@@ -486,8 +493,9 @@ static inline bool check_division(const trial *t, const result *want)
         trial_op made;
         iso_division division;
         make_op(t, &made);
-        if (!(kernel->by_rows ? iso_division_by_rows(&made.op, kernel, &call, pool, wanted, &division)
-                              : iso_division_choose(&made.op, kernel, &call, pool, &division)))
+        if (!(kernel->by_rows    ? iso_division_by_rows(&made.op, kernel, &call, pool, wanted, &division)
+              : kernel->run_part ? iso_division_by_parts(&made.op, kernel, &call, pool, wanted, &division)
+                                 : iso_division_choose(&made.op, kernel, &call, pool, &division)))
             continue;
         for (int i = 0; i < t->outputs; i++) {
             r.out[i].data = room_for(&t->out[i], 0, &r.owner[i]);

@@ -24,9 +24,20 @@ static void run(const iso_kernel_call *call)
            (size_t)(call->out[0].dim[0] * call->out[0].dim[1]) * iso_dtype_size(call->in[0].dtype));
 }
 static void part(const iso_kernel_call *call, const int64_t *offset, const int64_t *extent, bool add,
-                 void *to)
+                 void *to, void *scratch)
 {
-    (void)call, (void)offset, (void)extent, (void)add, (void)to;
+    (void)call, (void)offset, (void)extent, (void)add, (void)to, (void)scratch;
+}
+
+static int64_t rows_of(const iso_kernel_call *call)
+{
+    return call->out[0].dim[0];
+}
+
+static size_t scratch_of_part(const iso_kernel_call *call)
+{
+    (void)call;
+    return 0;
 }
 
 static const iso_kernel good = {.name = "plain", .run = run};
@@ -99,6 +110,12 @@ START_TEST(kernels_that_cannot_run_are_refused)
     KERNEL("kernel 0: it has no name", .run = run);
     KERNEL("kernel 0: its .op is another one", .name = "plain", .op = "relu", .run = run);
     KERNEL("kernel 0: either all or none of .part_rows", .name = "plain", .run = run, .run_part = part);
+    KERNEL("kernel 0: .part_scratch is given without .run_part", .name = "plain", .run = run,
+           .part_scratch = scratch_of_part);
+    KERNEL("kernel 0: either both or none of .blocks and .run_block", .name = "plain", .run = run,
+           .blocks = rows_of);
+    KERNEL("kernel 0: .finish is given without .run_block, or .shared without .finish", .name = "plain",
+           .run = run, .finish = run);
 }
 END_TEST
 

@@ -21,16 +21,25 @@ void iso_amx_gemm(int64_t rows, int64_t columns, int64_t k, const float *a, int6
 size_t iso_amx_product_scratch(const iso_product *product, iso_dtype of, iso_dtype to);
 bool iso_amx_product(const iso_product *product, iso_dtype of, const void *a, const void *b, iso_dtype to,
                      void *c, void *scratch);
+/* The same of float32, for a block of a product that threads compute in blocks: gives the largest absolute values of
+ * the block's a and b, infinite also for NaN. Whether the largest ones of all blocks are in range. */
+typedef struct iso_amx_range {
+    double a, b;
+} iso_amx_range;
+void iso_amx_product_block(const iso_product *product, const float *a, const float *b, float *c,
+                           void *scratch, iso_amx_range *range);
+bool iso_amx_in_range(const iso_amx_range *range, int64_t k);
 
-/* The same to float32, part by part: `begin` packs b, for parts of up to `rows` rows at a time, and iso_amx_part
- * writes or adds the part [offset, offset + extent) to c, which is dense. The bits are those of any other division
+/* The same to float32, part by part: `begin` packs b, and iso_amx_part writes or adds the part [offset, offset +
+ * extent) to c, which is dense, and packs a for up to `rows` rows at a time. The bits are those of any other division
  * into parts. good, after begin: false as iso_amx_product returns it, for all of a and b; then there are no parts. k
- * up to 512. */
-size_t iso_amx_parts_scratch(const iso_product *product, iso_dtype of, int64_t rows);
-void iso_amx_parts_begin(const iso_product *product, iso_dtype of, int64_t rows, const void *a, const void *b,
-                         void *scratch);
-bool iso_amx_parts_good(const void *scratch);
-void iso_amx_part(const iso_product *product, iso_dtype of, int64_t rows, const void *a,
-                  const int64_t *offset, const int64_t *extent, bool add, float *c, void *scratch);
+ * up to 512. packed, strip: their bytes, aligned to 64; strip is the caller's own. */
+size_t iso_amx_packed_bytes(const iso_product *product, iso_dtype of);
+size_t iso_amx_strip_bytes(const iso_product *product, iso_dtype of, int64_t rows);
+void iso_amx_parts_begin(const iso_product *product, iso_dtype of, const void *a, const void *b,
+                         void *packed);
+bool iso_amx_parts_good(const void *packed);
+void iso_amx_part(const iso_product *product, iso_dtype of, int64_t rows, const void *a, const void *packed,
+                  const int64_t *offset, const int64_t *extent, bool add, float *c, void *strip);
 
 #endif

@@ -101,9 +101,15 @@ static size_t touches_bytes(const iso_kernel_call *call)
     return iso_round_to_lines(((size_t)iso_array_count(gradient_input(call, INDEX)) + 1) * sizeof(touch));
 }
 
+/* What touches a row is summed there. */
+static size_t embedding_grad_part_scratch(const iso_kernel_call *call)
+{
+    return (size_t)call->out[0].dim[1] * sizeof(float);
+}
+
 static size_t embedding_grad_scratch(const iso_kernel_call *call)
 {
-    return touches_bytes(call) + (size_t)call->out[0].dim[1] * sizeof(float);
+    return touches_bytes(call) + embedding_grad_part_scratch(call);
 }
 
 static bool comes_after(const touch *a, const touch *b)
@@ -136,14 +142,17 @@ static void sort_touches(touch *heap, int64_t count)
     }
 }
 
-/* Indices that are not valid touch nothing. */
+/* Indices that are not valid touch nothing. An optimizer's call has no fault: the look-up reports them. */
 static void prepare_embedding_grad(const iso_kernel_call *call)
 {
-    const iso_array *index = gradient_input(call, INDEX);
+    const int input = call->n_inputs - 2 + INDEX;
+    const iso_array *index = &call->in[input];
     int64_t *count = count_of(call);
     *count = 0;
     for (int64_t i = 0; i < iso_array_count(index); i++) {
         int64_t row = iso_index_read(index, i, rows_of_table(call));
+        if (row < 0 && call->fault)
+            iso_index_fault(call, input, i, rows_of_table(call));
         row = row < 0 ? -1 : row_within(&call->out[0], row);
         if (row >= 0)
             touches_of(call)[(*count)++] = (touch){row, i};
@@ -173,15 +182,15 @@ static const touch *first_touch(const iso_kernel_call *call, int64_t row)
     return low;
 }
 
-/* Adds up what touches the row of t, columns [first, first + n), and adds the sum to y; returns the first touch of
- * another row. */
-static const touch *add_row(const iso_kernel_call *call, const touch *t, int64_t first, int64_t n, float *y)
+/* Adds up what touches the row of t, columns [first, first + n), in `sum`, and adds the sum to y; returns the first
+ * touch of another row. */
+static const touch *add_row(const iso_kernel_call *call, const touch *t, int64_t first, int64_t n, float *sum,
+                            float *y)
 {
     const iso_cpu_functions_table *f = iso_cpu_functions();
     const touch *end = touches_of(call) + *count_of(call);
     const float *dy = gradient_input(call, DY)->data;
     const int64_t columns = call->out[0].dim[1], row = t->row;
-    float *sum = (float *)(void *)((char *)call->scratch + touches_bytes(call));
     memset(sum, 0, (size_t)n * sizeof *sum);
     for (; t < end && t->row == row; t++)
         f->sum_f32(n, sum, dy + t->index * columns + first, sum);
@@ -190,25 +199,24 @@ static const touch *add_row(const iso_kernel_call *call, const touch *t, int64_t
 }
 
 static void run_embedding_grad_part(const iso_kernel_call *call, const int64_t *offset, const int64_t *extent,
-                                    bool add, void *part)
+                                    bool add, void *part, void *sum)
 {
     const touch *t = first_touch(call, offset[0]), *end = first_touch(call, offset[0] + extent[0]);
     if (!add)
         memset(part, 0, (size_t)(extent[0] * extent[1]) * sizeof(float));
     while (t < end)
-        t = add_row(call, t, offset[1], extent[1], (float *)part + (t->row - offset[0]) * extent[1]);
+        t = add_row(call, t, offset[1], extent[1], sum, (float *)part + (t->row - offset[0]) * extent[1]);
 }
 
 static void run_embedding_grad_add(const iso_kernel_call *call)
 {
     const iso_array *base = &call->in[0], *dtable = &call->out[0];
     const int64_t whole[] = {dtable->dim[0], dtable->dim[1]};
-    for (int64_t i = 0; i < iso_array_count(&call->in[1]); i++)
-        embedding_row(call, 1, i, rows_of_table(call), dtable); /* reports indices that are not valid */
     if (base->data != dtable->data)
         memcpy(dtable->data, base->data, iso_array_bytes(dtable));
     prepare_embedding_grad(call);
-    run_embedding_grad_part(call, (int64_t[]){0, 0}, whole, true, dtable->data);
+    run_embedding_grad_part(call, (int64_t[]){0, 0}, whole, true, dtable->data,
+                            (char *)call->scratch + touches_bytes(call));
 }
 
 const iso_kernel iso_cpu_embedding = {
@@ -219,6 +227,7 @@ const iso_kernel iso_cpu_embedding_grad = {.op = "embedding_grad",
                                            .scratch = embedding_grad_scratch,
                                            .run = run_embedding_grad,
                                            .part_rows = embedding_grad_part_rows,
+                                           .part_scratch = embedding_grad_part_scratch,
                                            .prepare_parts = prepare_embedding_grad,
                                            .run_part = run_embedding_grad_part};
 const iso_kernel iso_cpu_embedding_grad_add = {.op = "embedding_grad_add",
@@ -227,6 +236,7 @@ const iso_kernel iso_cpu_embedding_grad_add = {.op = "embedding_grad_add",
                                                .scratch = embedding_grad_scratch,
                                                .run = run_embedding_grad_add,
                                                .part_rows = embedding_grad_part_rows,
+                                               .part_scratch = embedding_grad_part_scratch,
                                                .prepare_parts = prepare_embedding_grad,
                                                .run_part = run_embedding_grad_part,
                                                .in_place = true};

@@ -197,7 +197,7 @@ size_t ISO_SIMD(gemm_transposed_scratch)(int64_t rows, int64_t columns, int64_t 
 }
 
 void ISO_SIMD(gemm_transposed_f32)(int64_t rows, int64_t columns, int64_t k, const float *a, const float *b,
-                                   float *c, void *scratch)
+                                   float *c, int64_t c_row, void *scratch)
 {
     const int64_t lanes = whole_vectors(rows);
     float *transposed_a = scratch, *transposed_c = transposed_a + lanes * k;
@@ -214,5 +214,5 @@ void ISO_SIMD(gemm_transposed_f32)(int64_t rows, int64_t columns, int64_t k, con
                   .k = k};
     t.segments = t.planes = 1;
     tile_all(&t, columns, lanes, tile_width(columns, lanes / VL));
-    ISO_SIMD(transpose_f32)(columns, rows, transposed_c, lanes, c, columns);
+    ISO_SIMD(transpose_f32)(columns, rows, transposed_c, lanes, c, c_row);
 }

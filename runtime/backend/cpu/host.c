@@ -47,7 +47,7 @@ iso_status iso_host_launch(const iso_sequence *sequence, int first, int count)
 {
     for (const iso_thunk *w = &sequence->thunks[first], *end = w + count; w < end; w++) {
         if (w->copy)
-            iso_box_copy_run(w->copy);
+            iso_box_copy_divide(w->copy, w->intra_op);
         else
             host_run(w);
     }

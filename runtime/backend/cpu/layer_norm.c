@@ -1,6 +1,7 @@
 /* Kernels of layer normalisation in float32. */
 #include "runtime/backend/cpu/cpu.h"
 #include "runtime/backend/cpu/functions.h"
+#include "runtime/backend/cpu/row_parts.h"
 #include "runtime/graph/ops/network.h"
 
 static bool layer_norm_fits(const iso_kernel_call *call)
@@ -40,25 +41,65 @@ static void layer_norm_run_gradient(const iso_kernel_call *call)
         attrs->residual ? call->in[call->n_inputs - 1].data : NULL, call->out[0].data);
 }
 
-/* Two rows of doubles, two of floats. */
+/* Of a part: dgamma and dbeta in double, two rows of floats. */
+static iso_row_parts layer_norm_parts(const iso_kernel_call *call)
+{
+    const int64_t c = layer_norm_channels_of(&call->in[0]);
+    return iso_row_parts_of(layer_norm_rows_of(&call->in[0]), c, 2 * c, (size_t)c * 2 * sizeof(float) + 64);
+}
+
 static size_t layer_norm_sums_scratch(const iso_kernel_call *call)
 {
-    return (size_t)layer_norm_channels_of(&call->in[0]) * 2 * (sizeof(double) + sizeof(float)) + 64;
+    iso_row_parts p = layer_norm_parts(call);
+    return iso_row_parts_scratch(&p);
+}
+
+static size_t layer_norm_sums_shared(const iso_kernel_call *call)
+{
+    iso_row_parts p = layer_norm_parts(call);
+    return iso_row_parts_shared(&p);
+}
+
+static void layer_norm_sum_part(const iso_kernel_call *call, int64_t part, double *sums, void *room)
+{
+    const iso_layer_norm_attrs *attrs = call->attrs;
+    const iso_row_parts p = layer_norm_parts(call);
+    const int64_t c = layer_norm_channels_of(&call->in[0]), begin = iso_row_part_begin(&p, part);
+    iso_cpu_functions()->layer_norm_sums_f32(
+        iso_row_part_begin(&p, part + 1) - begin, c, (const float *)call->in[0].data + begin * c,
+        (const float *)call->in[1].data + begin * c, (float)attrs->epsilon, attrs->rms, sums, sums + c, room);
+}
+
+static void layer_norm_put_sums(const iso_kernel_call *call, const double *sums)
+{
+    const int64_t c = layer_norm_channels_of(&call->in[0]);
+    for (int64_t i = 0; i < c; i++) {
+        ((float *)call->out[0].data)[i] = (float)sums[i];
+        ((float *)call->out[1].data)[i] = (float)sums[c + i];
+    }
 }
 
 static void layer_norm_run_sums(const iso_kernel_call *call)
 {
-    const iso_layer_norm_attrs *attrs = call->attrs;
-    const iso_array *x = &call->in[0];
-    const int64_t c = layer_norm_channels_of(x);
-    double *dgamma = call->scratch, *dbeta = dgamma + c;
-    iso_cpu_functions()->layer_norm_sums_f32(layer_norm_rows_of(x), c, x->data, call->in[1].data,
-                                             (float)attrs->epsilon, attrs->rms, dgamma, dbeta,
-                                             (float *)(dbeta + c));
-    for (int64_t i = 0; i < c; i++) {
-        ((float *)call->out[0].data)[i] = (float)dgamma[i];
-        ((float *)call->out[1].data)[i] = (float)dbeta[i];
-    }
+    const iso_row_parts p = layer_norm_parts(call);
+    layer_norm_put_sums(call, iso_row_parts_run(&p, call, layer_norm_sum_part));
+}
+
+static int64_t layer_norm_sums_blocks(const iso_kernel_call *call)
+{
+    return layer_norm_parts(call).parts;
+}
+
+static void layer_norm_sums_block(const iso_kernel_call *call, int64_t block)
+{
+    const iso_row_parts p = layer_norm_parts(call);
+    iso_row_part_run(&p, call, block, layer_norm_sum_part);
+}
+
+static void layer_norm_sums_finish(const iso_kernel_call *call)
+{
+    const iso_row_parts p = layer_norm_parts(call);
+    layer_norm_put_sums(call, iso_row_parts_add(&p, call));
 }
 
 const iso_kernel iso_cpu_layer_norm = {
@@ -72,4 +113,8 @@ const iso_kernel iso_cpu_layer_norm_grad_sums = {.op = "layer_norm_grad_sums",
                                                  .name = "vector",
                                                  .fits = layer_norm_fits,
                                                  .scratch = layer_norm_sums_scratch,
-                                                 .run = layer_norm_run_sums};
+                                                 .run = layer_norm_run_sums,
+                                                 .blocks = layer_norm_sums_blocks,
+                                                 .run_block = layer_norm_sums_block,
+                                                 .shared = layer_norm_sums_shared,
+                                                 .finish = layer_norm_sums_finish};

@@ -5,6 +5,7 @@
 
 #include "runtime/backend/cpu/cpu.h"
 #include "runtime/backend/cpu/functions.h"
+#include "runtime/backend/cpu/row_parts.h"
 #include "runtime/graph/ops/network.h"
 
 enum { BLOCK = 4096 /* elements */, SUMS_ROWS = 64 /* as layer_norm_sums_f32 adds them */, LINE = 64 };
@@ -171,32 +172,83 @@ static bool sums_fit(const iso_kernel_call *call)
 
 enum { SUMS_X, SUMS_DY, SUMS_BLOCKS };
 
-/* The blocks; then dgamma and dbeta in double, those of a block, and floats as many as two rows. */
+/* The parts of layer_norm.c: of each, dgamma and dbeta in double; the blocks; dgamma and dbeta of a block, and floats as
+ * many as two rows. */
+static iso_row_parts sums_parts(const rows_of *r)
+{
+    const size_t of_block = (size_t)r->c * (2 * sizeof(double) + 2 * sizeof(float));
+    return iso_row_parts_of(r->rows, r->c, 2 * r->c, SUMS_BLOCKS * block_bytes(r) + of_block + LINE);
+}
+
 static size_t sums_scratch(const iso_kernel_call *call)
 {
     rows_of r = layer_norm_rows(call, SUMS_ROWS);
-    return SUMS_BLOCKS * block_bytes(&r) + (size_t)r.c * (4 * sizeof(double) + 2 * sizeof(float)) + LINE;
+    iso_row_parts p = sums_parts(&r);
+    return iso_row_parts_scratch(&p);
+}
+
+static size_t sums_shared(const iso_kernel_call *call)
+{
+    rows_of r = layer_norm_rows(call, SUMS_ROWS);
+    iso_row_parts p = sums_parts(&r);
+    return iso_row_parts_shared(&p);
+}
+
+static void sum_rows_of_part(const iso_kernel_call *call, int64_t part, double *sums, void *room)
+{
+    const rows_of r = layer_norm_rows(call, SUMS_ROWS);
+    const iso_row_parts p = sums_parts(&r);
+    const int64_t c = r.c, end = iso_row_part_begin(&p, part + 1);
+    char *blocks = room;
+    float *x_block = (float *)(blocks + SUMS_X * block_bytes(&r)),
+          *dy_block = (float *)(blocks + SUMS_DY * block_bytes(&r));
+    double *of_block = (double *)(blocks + SUMS_BLOCKS * block_bytes(&r));
+    memset(sums, 0, 2 * (size_t)c * sizeof *sums);
+    for (int64_t first = iso_row_part_begin(&p, part); first < end; first += r.step) {
+        int64_t rows = end - first < r.step ? end - first : r.step;
+        const float *x = rows_as_floats(&r, &call->in[0], first, rows, x_block);
+        const float *dy = rows_as_floats(&r, &call->in[1], first, rows, dy_block);
+        iso_cpu_functions()->layer_norm_sums_f32(rows, c, x, dy, (float)r.attrs->epsilon, r.attrs->rms,
+                                                 of_block, of_block + c, (float *)(of_block + 2 * c));
+        for (int64_t i = 0; i < 2 * c; i++)
+            sums[i] += of_block[i];
+    }
+}
+
+static void put_sums_of_rows(const iso_kernel_call *call, const double *sums)
+{
+    const rows_of r = layer_norm_rows(call, SUMS_ROWS);
+    for (int64_t i = 0; i < r.c; i++) {
+        ((float *)call->out[0].data)[i] = (float)sums[i];
+        ((float *)call->out[1].data)[i] = (float)sums[r.c + i];
+    }
 }
 
 static void sums_run(const iso_kernel_call *call)
 {
     const rows_of r = layer_norm_rows(call, SUMS_ROWS);
-    const int64_t c = r.c;
-    double *sums = (double *)block_at(&r, SUMS_BLOCKS), *part = sums + 2 * c;
-    memset(sums, 0, 2 * (size_t)c * sizeof *sums);
-    for (int64_t first = 0; first < r.rows; first += r.step) {
-        int64_t rows = r.rows - first < r.step ? r.rows - first : r.step;
-        const float *x = rows_as_floats(&r, &call->in[0], first, rows, block_at(&r, SUMS_X));
-        const float *dy = rows_as_floats(&r, &call->in[1], first, rows, block_at(&r, SUMS_DY));
-        iso_cpu_functions()->layer_norm_sums_f32(rows, c, x, dy, (float)r.attrs->epsilon, r.attrs->rms, part,
-                                                 part + c, (float *)(part + 2 * c));
-        for (int64_t i = 0; i < 2 * c; i++)
-            sums[i] += part[i];
-    }
-    for (int64_t i = 0; i < c; i++) {
-        ((float *)call->out[0].data)[i] = (float)sums[i];
-        ((float *)call->out[1].data)[i] = (float)sums[c + i];
-    }
+    const iso_row_parts p = sums_parts(&r);
+    put_sums_of_rows(call, iso_row_parts_run(&p, call, sum_rows_of_part));
+}
+
+static int64_t sums_blocks(const iso_kernel_call *call)
+{
+    const rows_of r = layer_norm_rows(call, SUMS_ROWS);
+    return sums_parts(&r).parts;
+}
+
+static void sums_block(const iso_kernel_call *call, int64_t block)
+{
+    const rows_of r = layer_norm_rows(call, SUMS_ROWS);
+    const iso_row_parts p = sums_parts(&r);
+    iso_row_part_run(&p, call, block, sum_rows_of_part);
+}
+
+static void sums_finish(const iso_kernel_call *call)
+{
+    const rows_of r = layer_norm_rows(call, SUMS_ROWS);
+    const iso_row_parts p = sums_parts(&r);
+    put_sums_of_rows(call, iso_row_parts_add(&p, call));
 }
 
 const iso_kernel iso_cpu_layer_norm_bf16 = {.op = "layer_norm",
@@ -215,4 +267,8 @@ const iso_kernel iso_cpu_layer_norm_grad_sums_bf16 = {.op = "layer_norm_grad_sum
                                                       .name = "vector in bfloat16",
                                                       .fits = sums_fit,
                                                       .scratch = sums_scratch,
-                                                      .run = sums_run};
+                                                      .run = sums_run,
+                                                      .blocks = sums_blocks,
+                                                      .run_block = sums_block,
+                                                      .shared = sums_shared,
+                                                      .finish = sums_finish};

@@ -4,6 +4,7 @@
 
 #include "runtime/backend/cpu/cpu.h"
 #include "runtime/backend/cpu/functions.h"
+#include "runtime/backend/cpu/row_parts.h"
 #include "runtime/graph/ops/network.h"
 
 enum { BLOCK = 64 }; /* rows that are summed in float before these sums are added in double */
@@ -83,21 +84,37 @@ static void run_layer_grad(const iso_kernel_call *call)
 }
 
 /* Two rows of doubles, two of floats. */
-static size_t layer_parts_weight_sums_scratch(const iso_kernel_call *call)
+static iso_row_parts weight_sums_parts(const part *p)
 {
-    return (size_t)call->in[0].dim[call->in[0].rank - 1] * 2 * (sizeof(double) + sizeof(float)) + 64;
+    return iso_row_parts_of(p->rows, p->channels, 2 * p->channels,
+                            (size_t)p->channels * 2 * sizeof(float) + 64);
 }
 
-static void run_layer_weight_sums(const iso_kernel_call *call)
+static size_t layer_parts_weight_sums_scratch(const iso_kernel_call *call)
 {
     part p = layer_parts_part_of(call);
+    iso_row_parts rows = weight_sums_parts(&p);
+    return iso_row_parts_scratch(&rows);
+}
+
+static size_t weight_sums_shared(const iso_kernel_call *call)
+{
+    part p = layer_parts_part_of(call);
+    iso_row_parts rows = weight_sums_parts(&p);
+    return iso_row_parts_shared(&rows);
+}
+
+static void sum_weights(const iso_kernel_call *call, int64_t number, double *sums, void *room)
+{
+    part p = layer_parts_part_of(call);
+    const iso_row_parts parts = weight_sums_parts(&p);
+    const int64_t end = iso_row_part_begin(&parts, number + 1);
     const float *dy = call->in[1].data;
-    double *sums = call->scratch;
-    float *block = (float *)(sums + 2 * p.channels);
+    float *block = room;
     memset(sums, 0, 2 * (size_t)p.channels * sizeof *sums);
-    for (int64_t begin = 0; begin < p.rows; begin += BLOCK) {
+    for (int64_t begin = iso_row_part_begin(&parts, number); begin < end; begin += BLOCK) {
         memset(block, 0, 2 * (size_t)p.channels * sizeof *block);
-        for (int64_t row = begin; row < p.rows && row < begin + BLOCK; row++) {
+        for (int64_t row = begin; row < end && row < begin + BLOCK; row++) {
             iso_row_moments m = layer_parts_moments_of(call, &p, 2, row);
             iso_cpu_functions()->layer_weight_sums_f32(p.channels, p.x + row * p.channels,
                                                        dy + row * p.channels, &m, block, block + p.channels);
@@ -105,10 +122,42 @@ static void run_layer_weight_sums(const iso_kernel_call *call)
         for (int64_t i = 0; i < 2 * p.channels; i++)
             sums[i] += block[i];
     }
+}
+
+static void put_weight_sums(const iso_kernel_call *call, const double *sums)
+{
+    part p = layer_parts_part_of(call);
     for (int64_t c = 0; c < p.channels; c++) {
         ((float *)call->out[0].data)[c] = (float)sums[c];
         ((float *)call->out[1].data)[c] = (float)sums[p.channels + c];
     }
+}
+
+static void run_layer_weight_sums(const iso_kernel_call *call)
+{
+    part p = layer_parts_part_of(call);
+    const iso_row_parts parts = weight_sums_parts(&p);
+    put_weight_sums(call, iso_row_parts_run(&parts, call, sum_weights));
+}
+
+static int64_t weight_sums_blocks(const iso_kernel_call *call)
+{
+    part p = layer_parts_part_of(call);
+    return weight_sums_parts(&p).parts;
+}
+
+static void weight_sums_block(const iso_kernel_call *call, int64_t block)
+{
+    part p = layer_parts_part_of(call);
+    const iso_row_parts parts = weight_sums_parts(&p);
+    iso_row_part_run(&parts, call, block, sum_weights);
+}
+
+static void weight_sums_finish(const iso_kernel_call *call)
+{
+    part p = layer_parts_part_of(call);
+    const iso_row_parts parts = weight_sums_parts(&p);
+    put_weight_sums(call, iso_row_parts_add(&parts, call));
 }
 
 #define PART_KERNEL(NAME, ...)                                                                               \
@@ -119,4 +168,5 @@ PART_KERNEL(layer_moments, .by_rows = true)
 PART_KERNEL(layer_scale, .in_place = true, .by_rows = true)
 PART_KERNEL(layer_grad_sums, .by_rows = true)
 PART_KERNEL(layer_grad, .in_place = true, .by_rows = true)
-PART_KERNEL(layer_weight_sums, .scratch = layer_parts_weight_sums_scratch)
+PART_KERNEL(layer_weight_sums, .scratch = layer_parts_weight_sums_scratch, .blocks = weight_sums_blocks,
+            .run_block = weight_sums_block, .shared = weight_sums_shared, .finish = weight_sums_finish)

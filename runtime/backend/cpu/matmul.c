@@ -88,32 +88,40 @@ void iso_matmul_onednn(const iso_kernel_call *call, const iso_product *p, const 
 /* With fewer multiplications in all, threads gain nothing. */
 static const double least_divided = 4e6;
 
-static int64_t library_blocks(const iso_kernel_call *call)
-{
-    iso_matmul_layout l = iso_matmul_layout_of(call);
-    const iso_product *p = &l.product;
-    if ((double)l.count * (double)p->m * (double)p->n * (double)p->k < least_divided)
-        return 1;
-    return l.count * iso_product_blocks(p);
-}
-
-/* Block `block` of a call: where its operands begin, with products of dense matrices one after the other. */
-static iso_product_block block_of_call(const iso_matmul_layout *l, int64_t block)
+static bool is_divided(const iso_matmul_layout *l)
 {
     const iso_product *p = &l->product;
-    const int64_t each = iso_product_blocks(p), i = block / each;
-    iso_product_block b = iso_product_block_at(p, block % each);
+    return (double)l->count * (double)p->m * (double)p->n * (double)p->k >= least_divided;
+}
+
+int64_t iso_matmul_blocks(const iso_kernel_call *call, int speed)
+{
+    iso_matmul_layout l = iso_matmul_layout_of(call);
+    return is_divided(&l) ? l.count * iso_product_blocks(&l.product, speed) : 1;
+}
+
+static int64_t library_blocks(const iso_kernel_call *call)
+{
+    return iso_matmul_blocks(call, 1);
+}
+
+/* The products, of dense matrices, follow each other. */
+iso_product_block iso_matmul_block_at(const iso_matmul_layout *l, int speed, int64_t block)
+{
+    const iso_product *p = &l->product;
+    const int64_t each = iso_product_blocks(p, speed), i = block / each;
+    iso_product_block b = iso_product_block_at(p, speed, block % each);
     b.a += i * p->m * p->k;
     b.b += i * p->k * p->n;
     b.c += i * p->m * p->n;
     return b;
 }
 
-static void run_all_blocks(const iso_kernel_call *call,
+void iso_matmul_run_blocks(const iso_kernel_call *call, int speed,
                            void (*run_block)(const iso_kernel_call *call, int64_t block))
 {
     iso_matmul_layout l = iso_matmul_layout_of(call);
-    const int64_t n_blocks = l.count * iso_product_blocks(&l.product);
+    const int64_t n_blocks = l.count * iso_product_blocks(&l.product, speed);
     for (int64_t i = 0; i < n_blocks; i++)
         run_block(call, i);
 }
@@ -121,14 +129,14 @@ static void run_all_blocks(const iso_kernel_call *call,
 static void run_onednn_block(const iso_kernel_call *call, int64_t block)
 {
     iso_matmul_layout l = iso_matmul_layout_of(call);
-    const iso_product_block b = block_of_call(&l, block);
+    const iso_product_block b = iso_matmul_block_at(&l, 1, block);
     iso_matmul_onednn(call, &b.product, (const float *)call->in[0].data + b.a,
                       (const float *)call->in[1].data + b.b, (float *)call->out[0].data + b.c);
 }
 
 static void run_onednn(const iso_kernel_call *call)
 {
-    run_all_blocks(call, run_onednn_block);
+    iso_matmul_run_blocks(call, 1, run_onednn_block);
 }
 
 static bool blas_fits(const iso_kernel_call *call)
@@ -141,14 +149,14 @@ static bool blas_fits(const iso_kernel_call *call)
 static void run_blas_block(const iso_kernel_call *call, int64_t block)
 {
     iso_matmul_layout l = iso_matmul_layout_of(call);
-    const iso_product_block b = block_of_call(&l, block);
+    const iso_product_block b = iso_matmul_block_at(&l, 1, block);
     iso_openblas_sgemm(&b.product, (const float *)call->in[0].data + b.a,
                        (const float *)call->in[1].data + b.b, (float *)call->out[0].data + b.c);
 }
 
 static void run_blas(const iso_kernel_call *call)
 {
-    run_all_blocks(call, run_blas_block);
+    iso_matmul_run_blocks(call, 1, run_blas_block);
 }
 
 /* ---- own kernels ---- */
@@ -197,14 +205,26 @@ static int64_t few_part_rows(const iso_kernel_call *call)
     return iso_product_block_rows(&l.product);
 }
 
-/* The packed b, then the strip of a: tiles of the last rows may not fill it. */
-static size_t few_scratch(const iso_kernel_call *call)
+/* The strip of a: tiles of the last rows may not fill it. */
+static size_t few_strip(const iso_kernel_call *call)
 {
     iso_matmul_layout l = iso_matmul_layout_of(call);
     const iso_product *p = &l.product;
-    const iso_cpu_functions_table *f = iso_cpu_functions();
-    int64_t strip = (iso_product_block_rows(p) + f->gemm_strip_rows()) * p->k;
-    return iso_product_is_packed(p) ? (size_t)(f->gemm_pack_size(p->n, p->k) + strip) * sizeof(float) : 0;
+    int64_t strip = (iso_product_block_rows(p) + iso_cpu_functions()->gemm_strip_rows()) * p->k;
+    return iso_product_is_packed(p) ? (size_t)strip * sizeof(float) : 0;
+}
+
+/* The packed b, then the strip. */
+static size_t few_packed(const iso_product *p)
+{
+    return iso_product_is_packed(p) ? (size_t)iso_cpu_functions()->gemm_pack_size(p->n, p->k) * sizeof(float)
+                                    : 0;
+}
+
+static size_t few_scratch(const iso_kernel_call *call)
+{
+    iso_matmul_layout l = iso_matmul_layout_of(call);
+    return few_packed(&l.product) + few_strip(call);
 }
 
 static void prepare_few(const iso_kernel_call *call)
@@ -216,7 +236,7 @@ static void prepare_few(const iso_kernel_call *call)
 }
 
 static void run_few_part(const iso_kernel_call *call, const int64_t *offset, const int64_t *extent, bool add,
-                         void *part)
+                         void *part, void *strip)
 {
     iso_matmul_layout l = iso_matmul_layout_of(call);
     const iso_product *p = &l.product;
@@ -226,9 +246,7 @@ static void run_few_part(const iso_kernel_call *call, const int64_t *offset, con
         if (!add)
             memset(part, 0, (size_t)(extent[0] * extent[1]) * sizeof(float));
     } else if (extent[0] > 1 && iso_product_is_packed(p)) {
-        float *packed = call->scratch;
-        f->gemm_strip_f32(extent[0], p->n, p->k, a, p->m, packed, packed + f->gemm_pack_size(p->n, p->k), add,
-                          part);
+        f->gemm_strip_f32(extent[0], p->n, p->k, a, p->m, call->scratch, strip, add, part);
     } else {
         f->gemm_f32(extent[0], extent[1], p->k, a, 1, p->m, (const float *)call->in[1].data + offset[1], p->n,
                     add, part);
@@ -240,10 +258,11 @@ static void run_few(const iso_kernel_call *call)
     iso_matmul_layout l = iso_matmul_layout_of(call);
     const iso_product *p = &l.product;
     int64_t step = iso_product_is_packed(p) ? iso_product_block_rows(p) : p->m;
+    char *strip = (char *)call->scratch + few_packed(p);
     prepare_few(call);
     for (int64_t i = 0; i < p->m; i += step) {
         const int64_t offset[] = {i, 0}, extent[] = {p->m - i < step ? p->m - i : step, p->n};
-        run_few_part(call, offset, extent, false, (float *)call->out[0].data + i * p->n);
+        run_few_part(call, offset, extent, false, (float *)call->out[0].data + i * p->n, strip);
     }
 }
 
@@ -266,10 +285,39 @@ static void run_transposed(const iso_kernel_call *call)
     iso_matmul_layout l = iso_matmul_layout_of(call);
     const iso_product *p = &l.product;
     for (int64_t i = 0; i < l.count; i++)
-        iso_cpu_functions()->gemm_transposed_f32(p->m, p->n, p->k,
-                                                 (const float *)call->in[0].data + i * p->m * p->k,
-                                                 (const float *)call->in[1].data + i * p->k * p->n,
-                                                 (float *)call->out[0].data + i * p->m * p->n, call->scratch);
+        iso_cpu_functions()->gemm_transposed_f32(
+            p->m, p->n, p->k, (const float *)call->in[0].data + i * p->m * p->k,
+            (const float *)call->in[1].data + i * p->k * p->n, (float *)call->out[0].data + i * p->m * p->n,
+            p->n, call->scratch);
+}
+
+/* Columns of a block, in which every element is the same sum: each block transposes a. */
+static int64_t transposed_columns(const iso_product *p)
+{
+    enum { LEAST = 128, MOST_BLOCKS = 64, GROUP = 64 };
+    const int64_t columns = (int64_t)(1e6 / ((double)p->m * (double)p->k)) + 1,
+                  by_count = p->n / MOST_BLOCKS + 1;
+    const int64_t most = columns > by_count ? columns : by_count, step = most > LEAST ? most : LEAST;
+    return (step + GROUP - 1) / GROUP * GROUP;
+}
+
+static int64_t transposed_blocks(const iso_kernel_call *call)
+{
+    iso_matmul_layout l = iso_matmul_layout_of(call);
+    const int64_t columns = transposed_columns(&l.product);
+    return is_divided(&l) ? l.count * ((l.product.n + columns - 1) / columns) : 1;
+}
+
+static void run_transposed_block(const iso_kernel_call *call, int64_t block)
+{
+    iso_matmul_layout l = iso_matmul_layout_of(call);
+    const iso_product *p = &l.product;
+    const int64_t columns = transposed_columns(p), each = (p->n + columns - 1) / columns, i = block / each;
+    const int64_t first = block % each * columns, n = p->n - first < columns ? p->n - first : columns;
+    iso_cpu_functions()->gemm_transposed_f32(p->m, n, p->k, (const float *)call->in[0].data + i * p->m * p->k,
+                                             (const float *)call->in[1].data + (i * p->n + first) * p->k,
+                                             (float *)call->out[0].data + i * p->m * p->n + first, p->n,
+                                             call->scratch);
 }
 
 /* ---- products within other kernels ---- */
@@ -298,7 +346,7 @@ void iso_product_run(const iso_kernel_call *call, const iso_product *p, const fl
             iso_matmul_onednn(call, p, a, b, c);
         return;
     case ISO_PRODUCT_TRANSPOSED:
-        f->gemm_transposed_f32(p->m, p->n, p->k, a, b, c, scratch);
+        f->gemm_transposed_f32(p->m, p->n, p->k, a, b, c, p->n, scratch);
         return;
     default:
         if (p->transpose_b) {
@@ -326,7 +374,7 @@ static bool is_empty(const iso_product *p)
 static void run_double_block(const iso_kernel_call *call, int64_t block)
 {
     iso_matmul_layout l = iso_matmul_layout_of(call);
-    const iso_product_block b = block_of_call(&l, block);
+    const iso_product_block b = iso_matmul_block_at(&l, 1, block);
     iso_openblas_dgemm(&b.product, (const double *)call->in[0].data + b.a,
                        (const double *)call->in[1].data + b.b, false, (double *)call->out[0].data + b.c);
 }
@@ -337,7 +385,7 @@ static void run_double(const iso_kernel_call *call)
     if (is_empty(&l.product))
         iso_matmul_empty(call);
     else
-        run_all_blocks(call, run_double_block);
+        iso_matmul_run_blocks(call, 1, run_double_block);
 }
 
 const iso_kernel iso_cpu_matmul_few = {.op = "matmul",
@@ -346,13 +394,16 @@ const iso_kernel iso_cpu_matmul_few = {.op = "matmul",
                                        .scratch = few_scratch,
                                        .run = run_few,
                                        .part_rows = few_part_rows,
+                                       .part_scratch = few_strip,
                                        .prepare_parts = prepare_few,
                                        .run_part = run_few_part};
 const iso_kernel iso_cpu_matmul_transposed = {.op = "matmul",
                                               .name = "transposed tiles",
                                               .fits = transposed_fits,
                                               .scratch = transposed_scratch,
-                                              .run = run_transposed};
+                                              .run = run_transposed,
+                                              .blocks = transposed_blocks,
+                                              .run_block = run_transposed_block};
 const iso_kernel iso_cpu_matmul_onednn = {.op = "matmul",
                                           .name = "dnnl_sgemm",
                                           .fits = onednn_fits,

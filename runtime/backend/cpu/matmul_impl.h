@@ -26,6 +26,14 @@ void iso_matmul_empty(const iso_kernel_call *call);
 void iso_matmul_onednn(const iso_kernel_call *call, const iso_product *product, const float *a,
                        const float *b, float *c);
 
+/* The blocks of all products of a call (product.h); 1: there is too little work. Block `block`: elements count from the
+ * begin of all products. */
+int64_t iso_matmul_blocks(const iso_kernel_call *call, int speed);
+iso_product_block iso_matmul_block_at(const iso_matmul_layout *layout, int speed, int64_t block);
+/* Runs all blocks in order, also where there is too little work for threads. */
+void iso_matmul_run_blocks(const iso_kernel_call *call, int speed,
+                           void (*run_block)(const iso_kernel_call *call, int64_t block));
+
 /* A product in float32 by the rule of product.h, within the kernel of another op. scratch: iso_product_scratch bytes,
  * aligned to 64; those of a product with more rows are enough. */
 size_t iso_product_scratch(const iso_product *product);

@@ -1,9 +1,11 @@
 /* Kernels of batch normalisation in float32; graph/ops/batch_norm.c has the formulas. */
 #include <math.h>
+#include <string.h>
 
 #include "runtime/backend/cpu/channels.h"
 #include "runtime/backend/cpu/cpu.h"
 #include "runtime/backend/cpu/functions.h"
+#include "runtime/backend/cpu/row_parts.h"
 #include "runtime/graph/ops/network.h"
 
 static int64_t normalization_channels_of(const iso_array *x)
@@ -49,11 +51,62 @@ static void normalization_repeat(float *first, int64_t c, int64_t pattern)
         first[i] = first[i - c];
 }
 
+/* ---- sums over rows: of a part two of each channel, in a room as large as other kernels' scratch memory ---- */
+
+static iso_row_parts sums_of_parts(const iso_kernel_call *call)
+{
+    const int64_t c = normalization_channels_of(&call->in[0]);
+    return iso_row_parts_of(normalization_rows_of(&call->in[0]), c, 2 * c, normalization_scratch(call));
+}
+
+static size_t sums_scratch_of(const iso_kernel_call *call)
+{
+    iso_row_parts p = sums_of_parts(call);
+    return iso_row_parts_scratch(&p);
+}
+
+static int64_t normalization_blocks(const iso_kernel_call *call)
+{
+    return sums_of_parts(call).parts;
+}
+
+static size_t sums_shared_of(const iso_kernel_call *call)
+{
+    iso_row_parts p = sums_of_parts(call);
+    return iso_row_parts_shared(&p);
+}
+
+static void moments_of_part(const iso_kernel_call *call, int64_t part, double *sums, void *room)
+{
+    const iso_row_parts p = sums_of_parts(call);
+    const int64_t c = normalization_channels_of(&call->in[0]), begin = iso_row_part_begin(&p, part);
+    iso_cpu_functions()->channel_moments(iso_row_part_begin(&p, part + 1) - begin, c,
+                                         (const float *)call->in[0].data + begin * c, sums, sums + c, room);
+}
+
+static void put_moments(const iso_kernel_call *call, const double *sums)
+{
+    const size_t c = (size_t)normalization_channels_of(&call->in[0]);
+    memcpy(call->out[0].data, sums, c * sizeof *sums);
+    memcpy(call->out[1].data, sums + c, c * sizeof *sums);
+}
+
 static void normalization_run_moments(const iso_kernel_call *call)
 {
-    const iso_array *x = &call->in[0];
-    iso_cpu_functions()->channel_moments(normalization_rows_of(x), normalization_channels_of(x), x->data,
-                                         call->out[0].data, call->out[1].data, call->scratch);
+    const iso_row_parts p = sums_of_parts(call);
+    put_moments(call, iso_row_parts_run(&p, call, moments_of_part));
+}
+
+static void moments_block(const iso_kernel_call *call, int64_t block)
+{
+    const iso_row_parts p = sums_of_parts(call);
+    iso_row_part_run(&p, call, block, moments_of_part);
+}
+
+static void moments_finish(const iso_kernel_call *call)
+{
+    const iso_row_parts p = sums_of_parts(call);
+    put_moments(call, iso_row_parts_add(&p, call));
 }
 
 static double normalization_rstd_of(const iso_array *variance, int64_t i, const iso_batch_norm_attrs *attrs)
@@ -107,20 +160,51 @@ static void run_norm(const iso_kernel_call *call)
 }
 
 /* in: x, dy, mean, variance; with an activation gamma, beta */
-static void normalization_run_sums(const iso_kernel_call *call)
+static void slopes_of_part(const iso_kernel_call *call, int64_t number, double *sums, void *room)
 {
     const iso_batch_norm_attrs *attrs = call->attrs;
-    const iso_array *x = &call->in[0], *means = &call->in[2], *variance = &call->in[3];
-    const int64_t c = normalization_channels_of(x);
-    iso_channels channels = attrs->activation == ISO_FUSED_RELU ? make_channels(call, means, variance, 4)
-                                                                : make_means(call, means);
-    double *sums = call->out[0].data, *products = call->out[1].data;
-    iso_cpu_functions()->channel_slopes(normalization_rows_of(x), c, x->data, call->in[1].data, &channels,
-                                        sums, products, call->scratch);
+    const iso_row_parts p = sums_of_parts(call);
+    const int64_t c = normalization_channels_of(&call->in[0]), begin = iso_row_part_begin(&p, number);
+    iso_kernel_call part = *call;
+    part.scratch = room;
+    iso_channels channels = attrs->activation == ISO_FUSED_RELU
+                                ? make_channels(&part, &call->in[2], &call->in[3], 4)
+                                : make_means(&part, &call->in[2]);
+    iso_cpu_functions()->channel_slopes(
+        iso_row_part_begin(&p, number + 1) - begin, c, (const float *)call->in[0].data + begin * c,
+        (const float *)call->in[1].data + begin * c, &channels, sums, sums + c, room);
+}
+
+/* The slopes are those with rounded means. */
+static void put_slopes(const iso_kernel_call *call, const double *sums)
+{
+    const iso_batch_norm_attrs *attrs = call->attrs;
+    const iso_array *means = &call->in[2], *variance = &call->in[3];
+    const int64_t c = normalization_channels_of(&call->in[0]);
+    double *sum = call->out[0].data, *products = call->out[1].data;
     for (int64_t i = 0; i < c; i++) {
-        double rounding = value(means, i) - channels.mean[i];
-        products[i] = (products[i] - rounding * sums[i]) * normalization_rstd_of(variance, i, attrs);
+        double mean = value(means, i), rounding = mean - (float)mean;
+        sum[i] = sums[i];
+        products[i] = (sums[c + i] - rounding * sums[i]) * normalization_rstd_of(variance, i, attrs);
     }
+}
+
+static void normalization_run_sums(const iso_kernel_call *call)
+{
+    const iso_row_parts p = sums_of_parts(call);
+    put_slopes(call, iso_row_parts_run(&p, call, slopes_of_part));
+}
+
+static void slopes_block(const iso_kernel_call *call, int64_t block)
+{
+    const iso_row_parts p = sums_of_parts(call);
+    iso_row_part_run(&p, call, block, slopes_of_part);
+}
+
+static void slopes_finish(const iso_kernel_call *call)
+{
+    const iso_row_parts p = sums_of_parts(call);
+    put_slopes(call, iso_row_parts_add(&p, call));
 }
 
 /* in: x, dy, mean, variance, sum(dy), sum(dy xhat), gamma; with an activation beta */
@@ -153,8 +237,12 @@ static void normalization_run_gradient(const iso_kernel_call *call)
 const iso_kernel iso_cpu_batch_moments = {.op = "batch_moments",
                                           .name = "vector",
                                           .fits = normalization_fits,
-                                          .scratch = normalization_scratch,
-                                          .run = normalization_run_moments};
+                                          .scratch = sums_scratch_of,
+                                          .run = normalization_run_moments,
+                                          .blocks = normalization_blocks,
+                                          .run_block = moments_block,
+                                          .shared = sums_shared_of,
+                                          .finish = moments_finish};
 const iso_kernel iso_cpu_batch_norm = {.op = "batch_norm",
                                        .name = "vector",
                                        .fits = normalization_fits,
@@ -165,8 +253,12 @@ const iso_kernel iso_cpu_batch_norm = {.op = "batch_norm",
 const iso_kernel iso_cpu_batch_norm_grad_sums = {.op = "batch_norm_grad_sums",
                                                  .name = "vector",
                                                  .fits = normalization_fits,
-                                                 .scratch = normalization_scratch,
-                                                 .run = normalization_run_sums};
+                                                 .scratch = sums_scratch_of,
+                                                 .run = normalization_run_sums,
+                                                 .blocks = normalization_blocks,
+                                                 .run_block = slopes_block,
+                                                 .shared = sums_shared_of,
+                                                 .finish = slopes_finish};
 const iso_kernel iso_cpu_batch_norm_grad = {.op = "batch_norm_grad",
                                             .name = "vector",
                                             .fits = normalization_fits,

@@ -28,8 +28,7 @@ static inline int64_t iso_product_ldc(const iso_product *p)
 
 /* oneDNN. Returns false and does nothing if the build has no oneDNN. */
 bool iso_onednn_sgemm(const iso_product *product, const float *a, const float *b, float *c);
-/* Products of bfloat16 with sums in float32, by oneDNN; c is of type `to`, float32 or bfloat16 (rounded once). Their
- * rows are dense.
+/* Products of bfloat16 with sums in float32, by oneDNN; c is of type `to`, float32 or bfloat16 (rounded once).
  * has_bf16: the ranks agreed on instructions for bfloat16, and oneDNN has and uses them. scratch: its bytes,
  * aligned to 64. m, n, k > 0. gemm returns false if oneDNN failed. */
 bool iso_onednn_has_bf16(void);

@@ -1,6 +1,6 @@
 /* Products of bfloat16 by oneDNN's primitive "matmul". Its sums are in float32, in an order that depends on the
  * shape alone: the number of threads is 1. Cutting the rows of a transposed a into several calls changes the bits,
- * so a slot's product is one call. */
+ * so that a slot's product has the same blocks on any number of threads (product.h). */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,11 +57,11 @@ bool iso_onednn_has_bf16(void)
     return usable;
 }
 
-/* Describes a matrix [rows, columns], or the memory of its transpose. */
+/* Describes a matrix [rows, columns], or the memory of its transpose, whose rows are `step` elements apart. */
 static dnnl_status_t describe_matrix(dnnl_memory_desc_t *desc, iso_dtype dtype, int64_t rows, int64_t columns,
-                                     bool transposed)
+                                     bool transposed, int64_t step)
 {
-    dnnl_dims_t dims = {rows, columns}, steps = {transposed ? 1 : columns, transposed ? rows : 1};
+    dnnl_dims_t dims = {rows, columns}, steps = {transposed ? 1 : step, transposed ? step : 1};
     return dnnl_memory_desc_init_by_strides(desc, 2, dims, dtype == ISO_BF16 ? dnnl_bf16 : dnnl_f32, steps);
 }
 
@@ -71,9 +71,9 @@ static dnnl_primitive_desc_t make_description(const iso_product *p, iso_dtype to
     dnnl_matmul_desc_t product;
     dnnl_primitive_attr_t attributes = NULL;
     dnnl_primitive_desc_t description = NULL;
-    if (describe_matrix(&a, ISO_BF16, p->m, p->k, p->transpose_a) == dnnl_success &&
-        describe_matrix(&b, ISO_BF16, p->k, p->n, p->transpose_b) == dnnl_success &&
-        describe_matrix(&c, to, p->m, p->n, false) == dnnl_success &&
+    if (describe_matrix(&a, ISO_BF16, p->m, p->k, p->transpose_a, iso_product_lda(p)) == dnnl_success &&
+        describe_matrix(&b, ISO_BF16, p->k, p->n, p->transpose_b, iso_product_ldb(p)) == dnnl_success &&
+        describe_matrix(&c, to, p->m, p->n, false, iso_product_ldc(p)) == dnnl_success &&
         dnnl_matmul_desc_init(&product, &a, &b, NULL, &c) == dnnl_success &&
         dnnl_primitive_attr_create(&attributes) == dnnl_success &&
         dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user) == dnnl_success &&
@@ -87,7 +87,9 @@ static bool is_of(const primitive *made, const iso_product *p, iso_dtype to)
 {
     const iso_product *q = &made->product;
     return q->m == p->m && q->n == p->n && q->k == p->k && q->transpose_a == p->transpose_a &&
-           q->transpose_b == p->transpose_b && made->to == to;
+           q->transpose_b == p->transpose_b && iso_product_lda(q) == iso_product_lda(p) &&
+           iso_product_ldb(q) == iso_product_ldb(p) && iso_product_ldc(q) == iso_product_ldc(p) &&
+           made->to == to;
 }
 
 static primitive *make_primitive(const iso_product *p, iso_dtype to)

@@ -20,10 +20,14 @@ static int64_t strip_columns(int64_t rows)
     return multiple(multiple(rows, ROWS), LANES);
 }
 
-size_t iso_bf16_parts_scratch(const iso_product *p, int64_t rows)
+size_t iso_bf16_packed_bytes(const iso_product *p)
 {
-    return (size_t)(words_of(p->k, multiple(p->n, PANEL)) + words_of(p->k, strip_columns(rows))) *
-           sizeof(uint32_t);
+    return (size_t)words_of(p->k, multiple(p->n, PANEL)) * sizeof(uint32_t);
+}
+
+size_t iso_bf16_strip_bytes(const iso_product *p, int64_t rows)
+{
+    return (size_t)words_of(p->k, strip_columns(rows)) * sizeof(uint32_t);
 }
 
 /* Packs x [k, columns], whose rows are `step` apart, into words of `width` columns; the other columns are 0. */
@@ -40,9 +44,9 @@ static void pack(int64_t k, int64_t columns, const uint16_t *x, int64_t step, in
         }
 }
 
-void iso_bf16_parts_begin(const iso_product *p, const uint16_t *b, void *scratch)
+void iso_bf16_parts_begin(const iso_product *p, const uint16_t *b, void *packed)
 {
-    uint32_t *words = scratch;
+    uint32_t *words = packed;
     for (int64_t j = 0; j < p->n; j += PANEL, words += words_of(p->k, PANEL))
         pack(p->k, least(p->n - j, PANEL), b + j, p->n, PANEL, words);
 }
@@ -108,11 +112,9 @@ static void multiply_end(block t, int64_t first, float *c)
         }
 }
 
-void iso_bf16_part(const iso_product *p, int64_t most_rows, const uint16_t *a, const int64_t *offset,
-                   const int64_t *extent, bool add, float *c, void *scratch)
+void iso_bf16_part(const iso_product *p, int64_t most_rows, const uint16_t *a, const void *packed,
+                   const int64_t *offset, const int64_t *extent, bool add, float *c, void *strip)
 {
-    const uint32_t *packed = scratch;
-    uint32_t *strip = (uint32_t *)scratch + words_of(p->k, multiple(p->n, PANEL));
     const int64_t end = offset[1] + extent[1], width = strip_columns(most_rows);
     for (int64_t i = 0; i < extent[0]; i += most_rows) {
         const int64_t rows = least(extent[0] - i, most_rows);
@@ -121,8 +123,8 @@ void iso_bf16_part(const iso_product *p, int64_t most_rows, const uint16_t *a, c
             for (int64_t row = 0; row < rows; row += ROWS) {
                 const block t = {.pairs = (p->k + 1) / 2,
                                  .width = width,
-                                 .a = strip + row,
-                                 .b = packed + words_of(p->k, j),
+                                 .a = (const uint32_t *)strip + row,
+                                 .b = (const uint32_t *)packed + words_of(p->k, j),
                                  .rows = rows - row,
                                  .columns = end - j,
                                  .step = extent[1],
@@ -136,20 +138,26 @@ void iso_bf16_part(const iso_product *p, int64_t most_rows, const uint16_t *a, c
     }
 }
 #else
-size_t iso_bf16_parts_scratch(const iso_product *p, int64_t rows)
+size_t iso_bf16_packed_bytes(const iso_product *p)
+{
+    (void)p;
+    return 0;
+}
+
+size_t iso_bf16_strip_bytes(const iso_product *p, int64_t rows)
 {
     (void)p, (void)rows;
     return 0;
 }
 
-void iso_bf16_parts_begin(const iso_product *p, const uint16_t *b, void *scratch)
+void iso_bf16_parts_begin(const iso_product *p, const uint16_t *b, void *packed)
 {
-    (void)p, (void)b, (void)scratch;
+    (void)p, (void)b, (void)packed;
 }
 
-void iso_bf16_part(const iso_product *p, int64_t rows, const uint16_t *a, const int64_t *offset,
-                   const int64_t *extent, bool add, float *c, void *scratch)
+void iso_bf16_part(const iso_product *p, int64_t rows, const uint16_t *a, const void *packed,
+                   const int64_t *offset, const int64_t *extent, bool add, float *c, void *strip)
 {
-    (void)p, (void)rows, (void)a, (void)offset, (void)extent, (void)add, (void)c, (void)scratch;
+    (void)p, (void)rows, (void)a, (void)packed, (void)offset, (void)extent, (void)add, (void)c, (void)strip;
 }
 #endif

@@ -84,10 +84,10 @@ static int64_t part_of(int64_t n, int64_t parts, int64_t tile)
 }
 
 /* About square blocks: then the least is packed. */
-static block_grid grid_of(const iso_product *p)
+static block_grid grid_of(const iso_product *p, int speed)
 {
     block_grid g = {p->m, p->n, 1, 1};
-    double blocks = (double)p->m * (double)p->n * (double)p->k / block_size;
+    double blocks = (double)p->m * (double)p->n * (double)p->k / (block_size * speed);
     if (blocks < 2)
         return g;
     blocks = blocks < MOST_PRODUCT_BLOCKS ? blocks : MOST_PRODUCT_BLOCKS;
@@ -100,15 +100,15 @@ static block_grid grid_of(const iso_product *p)
     return g;
 }
 
-int64_t iso_product_blocks(const iso_product *p)
+int64_t iso_product_blocks(const iso_product *p, int speed)
 {
-    block_grid g = grid_of(p);
+    block_grid g = grid_of(p, speed);
     return g.down * g.across;
 }
 
-iso_product_block iso_product_block_at(const iso_product *p, int64_t block)
+iso_product_block iso_product_block_at(const iso_product *p, int speed, int64_t block)
 {
-    const block_grid g = grid_of(p);
+    const block_grid g = grid_of(p, speed);
     const int64_t row = block / g.across * g.rows, column = block % g.across * g.columns;
     const int64_t lda = iso_product_lda(p), ldb = iso_product_ldb(p), ldc = iso_product_ldc(p);
     iso_product part = *p;

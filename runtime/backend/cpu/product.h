@@ -21,14 +21,15 @@ iso_product_way iso_product_choose(const iso_product *product, bool single, bool
 int64_t iso_product_block_rows(const iso_product *product);
 bool iso_product_is_packed(const iso_product *product);
 
-/* For ISO_PRODUCT_LIBRARY: a large product is computed in blocks of its rows and columns, each by one call of the
- * library, so that threads can compute them at the same time. The number of blocks; and block number `block`: its
- * product, and the elements at which its operands begin in those of the whole. */
+/* For ISO_PRODUCT_LIBRARY and products of bfloat16: a large product is computed in blocks of its rows and columns, each
+ * by one call of the library, so that threads can compute them at the same time. The number of blocks; and block number
+ * `block`: its product, and the elements at which its operands begin in those of the whole. speed: how much faster
+ * than sgemm the library multiplies, about: its blocks are larger. */
 typedef struct iso_product_block {
     iso_product product;
     int64_t a, b, c;
 } iso_product_block;
-int64_t iso_product_blocks(const iso_product *product);
-iso_product_block iso_product_block_at(const iso_product *product, int64_t block);
+int64_t iso_product_blocks(const iso_product *product, int speed);
+iso_product_block iso_product_block_at(const iso_product *product, int speed, int64_t block);
 
 #endif

@@ -55,12 +55,17 @@ static double largest_of(__m512i most)
 
 /* Whether no sum of products, and no part of one, can become infinite, and the largest products are so far above the
  * smallest normal number that what counts as 0 does not matter beside them. */
-static bool is_in_range(__m512i a, __m512i b, int64_t k)
+bool iso_amx_in_range(const iso_amx_range *range, int64_t k)
 {
-    const double of_a = largest_of(a), of_b = largest_of(b), product = of_a * of_b;
-    if (isinf(of_a) || isinf(of_b))
+    const double product = range->a * range->b;
+    if (isinf(range->a) || isinf(range->b))
         return false;
     return product == 0 || (product >= 0x1p-76 && product * (double)k <= 0x1p126);
+}
+
+static iso_amx_range range_of(__m512i a, __m512i b)
+{
+    return (iso_amx_range){largest_of(a), largest_of(b)};
 }
 
 /* The nearest numbers of bfloat16, as floats; what they lack stays, exactly. */
@@ -233,6 +238,7 @@ typedef struct product {
     operand a, b;
     iso_dtype to;
     void *c;
+    int64_t c_row;                     /* elements between rows of c */
     int64_t block_m, block_n, block_k; /* multiples of 32 */
     uint16_t *a_tiles, *b_tiles;
     bool summed; /* c is bfloat16, and there are several blocks of k */
@@ -249,11 +255,11 @@ static int64_t block_of(int64_t count, int64_t k, int parts, int64_t bytes)
 
 static product product_of(const iso_product *shape, iso_dtype of, iso_dtype to)
 {
-    product p = {.m = shape->m, .n = shape->n, .k = shape->k, .to = to};
+    product p = {.m = shape->m, .n = shape->n, .k = shape->k, .to = to, .c_row = iso_product_ldc(shape)};
     const int parts = of == ISO_F32 ? PARTS : 1;
-    p.a = (operand){.along_k = !shape->transpose_a, .step = shape->transpose_a ? p.m : p.k, .parts = parts};
+    p.a = (operand){.along_k = !shape->transpose_a, .step = iso_product_lda(shape), .parts = parts};
     p.b = (operand){
-        .along_k = shape->transpose_b, .step = shape->transpose_b ? p.k : p.n, .pairs = true, .parts = parts};
+        .along_k = shape->transpose_b, .step = iso_product_ldb(shape), .pairs = true, .parts = parts};
     const int64_t most_k = parts == 1 ? MOST_K : MOST_K / 2, blocks = (p.k + most_k - 1) / most_k;
     p.block_k = multiple((p.k + blocks - 1) / blocks, DEPTH);
     p.summed = to == ISO_BF16 && p.k > p.block_k;
@@ -298,14 +304,16 @@ typedef struct part {
 static part part_of(const product *p, const turn *t, int64_t row, int64_t column, int64_t rows,
                     int64_t columns)
 {
-    part of = {
-        .rows = rows, .columns = columns, .step = p->to == ISO_F32 ? p->n : p->block_n, .c_step = p->n};
+    part of = {.rows = rows,
+               .columns = columns,
+               .step = p->to == ISO_F32 ? p->c_row : p->block_n,
+               .c_step = p->c_row};
     if (p->to == ISO_F32)
-        of.sums = (float *)p->c + row * p->n + column;
+        of.sums = (float *)p->c + row * p->c_row + column;
     else if (p->sums)
         of.sums = p->sums + (row - t->first_row) * p->block_n + (column - t->first_column);
     if (p->to == ISO_BF16 && t->last)
-        of.rounded = (uint16_t *)p->c + row * p->n + column;
+        of.rounded = (uint16_t *)p->c + row * p->c_row + column;
     return of;
 }
 
@@ -398,8 +406,9 @@ size_t iso_amx_product_scratch(const iso_product *shape, iso_dtype of, iso_dtype
     return lay_out(&p, NULL);
 }
 
-bool iso_amx_product(const iso_product *shape, iso_dtype of, const void *a, const void *b, iso_dtype to,
-                     void *c, void *scratch)
+/* Returns the range of float32. */
+static iso_amx_range compute_product(const iso_product *shape, iso_dtype of, const void *a, const void *b,
+                                     iso_dtype to, void *c, void *scratch)
 {
     product p = product_of(shape, of, to);
     lay_out(&p, scratch);
@@ -409,7 +418,20 @@ bool iso_amx_product(const iso_product *shape, iso_dtype of, const void *a, cons
     configure();
     multiply_all(&p);
     _tile_release(); /* the system need not save the tiles of this thread */
-    return of != ISO_F32 || is_in_range(p.a.most, p.b.most, p.k);
+    return range_of(p.a.most, p.b.most);
+}
+
+bool iso_amx_product(const iso_product *shape, iso_dtype of, const void *a, const void *b, iso_dtype to,
+                     void *c, void *scratch)
+{
+    const iso_amx_range range = compute_product(shape, of, a, b, to, c, scratch);
+    return of != ISO_F32 || iso_amx_in_range(&range, shape->k);
+}
+
+void iso_amx_product_block(const iso_product *shape, const float *a, const float *b, float *c, void *scratch,
+                           iso_amx_range *range)
+{
+    *range = compute_product(shape, ISO_F32, a, b, ISO_F32, c, scratch);
 }
 
 /* ---- parts of a product: b is packed once ---- */
@@ -419,20 +441,30 @@ typedef struct parts_head {
     _Alignas(64) bool good;
 } parts_head;
 
-static product parts_of(const iso_product *shape, iso_dtype of, int64_t rows, char *scratch)
+static product parts_of(const iso_product *shape, iso_dtype of, int64_t rows)
 {
     product p = product_of(shape, of, ISO_F32);
     p.block_k = multiple(p.k, DEPTH);
     p.block_n = multiple(p.n, PANEL);
     p.block_m = multiple(rows, PANEL);
-    lay_out(&p, scratch ? scratch + sizeof(parts_head) : NULL);
     return p;
 }
 
-size_t iso_amx_parts_scratch(const iso_product *shape, iso_dtype of, int64_t rows)
+static uint16_t *tiles_of(const void *packed)
 {
-    product p = parts_of(shape, of, rows, NULL);
-    return sizeof(parts_head) + lay_out(&p, NULL);
+    return (uint16_t *)((parts_head *)packed + 1);
+}
+
+size_t iso_amx_packed_bytes(const iso_product *shape, iso_dtype of)
+{
+    product p = parts_of(shape, of, 0);
+    return sizeof(parts_head) + tile_bytes(p.block_n, &p);
+}
+
+size_t iso_amx_strip_bytes(const iso_product *shape, iso_dtype of, int64_t rows)
+{
+    product p = parts_of(shape, of, rows);
+    return tile_bytes(p.block_m, &p);
 }
 
 static __m512i most_of(const float *x, int64_t n)
@@ -443,18 +475,22 @@ static __m512i most_of(const float *x, int64_t n)
     return most;
 }
 
-void iso_amx_parts_begin(const iso_product *shape, iso_dtype of, int64_t rows, const void *a, const void *b,
-                         void *scratch)
+void iso_amx_parts_begin(const iso_product *shape, iso_dtype of, const void *a, const void *b, void *packed)
 {
-    product p = parts_of(shape, of, rows, scratch);
+    product p = parts_of(shape, of, 0);
     p.b.data = b;
-    pack(&p.b, 0, p.n, 0, p.k, p.b_tiles);
-    ((parts_head *)scratch)->good = of != ISO_F32 || is_in_range(most_of(a, p.m * p.k), p.b.most, p.k);
+    pack(&p.b, 0, p.n, 0, p.k, tiles_of(packed));
+    if (of == ISO_F32) {
+        const iso_amx_range range = range_of(most_of(a, p.m * p.k), p.b.most);
+        ((parts_head *)packed)->good = iso_amx_in_range(&range, p.k);
+    } else {
+        ((parts_head *)packed)->good = true;
+    }
 }
 
-bool iso_amx_parts_good(const void *scratch)
+bool iso_amx_parts_good(const void *packed)
 {
-    return ((const parts_head *)scratch)->good;
+    return ((const parts_head *)packed)->good;
 }
 
 /* The columns [first, first + columns) of a panel that are needed, through memory. */
@@ -471,16 +507,18 @@ static void put_columns(const part *to, int64_t first, bool add)
 }
 
 void iso_amx_part(const iso_product *shape, iso_dtype of, int64_t most_rows, const void *a,
-                  const int64_t *offset, const int64_t *extent, bool add, float *c, void *scratch)
+                  const void *packed, const int64_t *offset, const int64_t *extent, bool add, float *c,
+                  void *strip)
 {
-    product p = parts_of(shape, of, most_rows, scratch);
+    product p = parts_of(shape, of, most_rows);
     const int parts = p.a.parts;
+    const uint16_t *b_tiles = tiles_of(packed);
     const int64_t depth = p.block_k / DEPTH, end = offset[1] + extent[1];
     p.a.data = a;
     configure();
     for (int64_t i = 0; i < extent[0]; i += p.block_m) {
         const int64_t rows = least(extent[0] - i, p.block_m);
-        pack(&p.a, offset[0] + i, rows, 0, p.k, p.a_tiles);
+        pack(&p.a, offset[0] + i, rows, 0, p.k, strip);
         for (int64_t j = offset[1] / PANEL * PANEL; j < end; j += PANEL)
             for (int64_t row = 0; row < rows; row += PANEL) {
                 const int64_t from = j > offset[1] ? j : offset[1];
@@ -488,8 +526,8 @@ void iso_amx_part(const iso_product *shape, iso_dtype of, int64_t most_rows, con
                                  .columns = least(j + PANEL, end) - from,
                                  .step = extent[1],
                                  .sums = c + (i + row) * extent[1] + (from - offset[1])};
-                multiply(parts, depth, p.a_tiles + tile_at(row, 0, depth, parts),
-                         p.b_tiles + tile_at(j, 0, depth, parts));
+                multiply(parts, depth, (uint16_t *)strip + tile_at(row, 0, depth, parts),
+                         b_tiles + tile_at(j, 0, depth, parts));
                 if (from == j)
                     put_tiles(&to, add);
                 else
@@ -512,28 +550,46 @@ bool iso_amx_product(const iso_product *shape, iso_dtype of, const void *a, cons
     return false;
 }
 
-size_t iso_amx_parts_scratch(const iso_product *shape, iso_dtype of, int64_t rows)
+void iso_amx_product_block(const iso_product *shape, const float *a, const float *b, float *c, void *scratch,
+                           iso_amx_range *range)
+{
+    (void)shape, (void)a, (void)b, (void)c, (void)scratch, (void)range;
+}
+
+bool iso_amx_in_range(const iso_amx_range *range, int64_t k)
+{
+    (void)range, (void)k;
+    return false;
+}
+
+size_t iso_amx_packed_bytes(const iso_product *shape, iso_dtype of)
+{
+    (void)shape, (void)of;
+    return 0;
+}
+
+size_t iso_amx_strip_bytes(const iso_product *shape, iso_dtype of, int64_t rows)
 {
     (void)shape, (void)of, (void)rows;
     return 0;
 }
 
-void iso_amx_parts_begin(const iso_product *shape, iso_dtype of, int64_t rows, const void *a, const void *b,
-                         void *scratch)
+void iso_amx_parts_begin(const iso_product *shape, iso_dtype of, const void *a, const void *b, void *packed)
 {
-    (void)shape, (void)of, (void)rows, (void)a, (void)b, (void)scratch;
+    (void)shape, (void)of, (void)a, (void)b, (void)packed;
 }
 
-bool iso_amx_parts_good(const void *scratch)
+bool iso_amx_parts_good(const void *packed)
 {
-    (void)scratch;
+    (void)packed;
     return false;
 }
 
 void iso_amx_part(const iso_product *shape, iso_dtype of, int64_t most_rows, const void *a,
-                  const int64_t *offset, const int64_t *extent, bool add, float *c, void *scratch)
+                  const void *packed, const int64_t *offset, const int64_t *extent, bool add, float *c,
+                  void *strip)
 {
-    (void)shape, (void)of, (void)most_rows, (void)a, (void)offset, (void)extent, (void)add, (void)c,
-        (void)scratch;
+    (void)shape, (void)of, (void)most_rows, (void)a, (void)packed, (void)offset, (void)extent, (void)add;
+    (void)c, (void)strip;
 }
 #endif

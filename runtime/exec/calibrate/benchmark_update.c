@@ -113,7 +113,7 @@ static void product_rows(const benchmark_bucket *b, const iso_bucket_run *run, i
     for (int g = 0; g < product->group; g++)
         for (int t = 0; t < product->n_terms; t++)
             product->term[t].kernel[g]->run_part(&product->term[t].call[g], offset, extent, g + t > 0,
-                                                 product->blocks);
+                                                 product->blocks, iso_fused_part_scratch(product, 0));
     apply(b, run, first, count, product->blocks);
 }
 

@@ -4,8 +4,7 @@
 #include "runtime/base/prefetch.h"
 #include "runtime/exec/function/bind_impl.h"
 
-/* Elements of a bucket that are summed and updated at a time. */
-enum { BLOCK = 3072 };
+enum { BLOCK = ISO_UPDATE_BLOCK };
 
 static const void *scalar(const iso_runtime *runtime, const iso_tensor *tensor, int slot)
 {
@@ -33,6 +32,7 @@ typedef struct updater {
     const iso_bucket_state *state;
     const iso_step_rates *rates;
     iso_stream *stream;
+    iso_thread_pool *intra_op;
     int local, slot, pull;
     int64_t part_begin;
     size_t element;
@@ -90,11 +90,12 @@ static void update(const updater *u, const iso_weight_run *run, int64_t at, int6
     update_averages(u, run, at, n);
 }
 
-static void update_from_bucket(const updater *u, const iso_weight_run *run)
+/* Elements [begin, end) of a run. */
+static void update_from_bucket(const updater *u, const iso_weight_run *run, int64_t begin, int64_t end)
 {
     _Alignas(ISO_ALIGN) double room[BLOCK];
-    for (int64_t at = 0; at < run->count; at += BLOCK) {
-        int64_t n = run->count - at < BLOCK ? run->count - at : BLOCK;
+    for (int64_t at = begin; at < end; at += BLOCK) {
+        int64_t n = end - at < BLOCK ? end - at : BLOCK;
         if (run->shared)
             iso_prefetch_for_writing(run->weights + (size_t)at * u->element, (size_t)n * u->element);
         const void *gradient = iso_exchange_view(u->exchange, u->slot, u->pull, run->stored + at, n);
@@ -113,34 +114,42 @@ typedef struct block {
     int64_t offset[2], extent[2], elements;
 } block;
 
+/* A thread that computes blocks of a product and updates their weights. */
+typedef struct product_thread {
+    const updater *u;
+    const iso_slot_product *product;
+    char *blocks;
+    void *part_scratch;
+} product_thread;
+
 /* Writes a block of slot i's gradient, the sum of its terms, to `sum`, or adds it. */
-static void make_block(const iso_slot_product *product, int i, const block *b, bool add, void *sum)
+static void make_block(const product_thread *p, int i, const block *b, bool add, void *sum)
 {
-    for (int t = 0; t < product->n_terms; t++) {
-        const iso_product_term *term = &product->term[t];
-        term->kernel[i]->run_part(&term->call[i], b->offset, b->extent, add || t > 0, sum);
+    for (int t = 0; t < p->product->n_terms; t++) {
+        const iso_product_term *term = &p->product->term[t];
+        term->kernel[i]->run_part(&term->call[i], b->offset, b->extent, add || t > 0, sum, p->part_scratch);
     }
 }
 
 /* Sums the gradients of slots [first, first + count) of the group in the order of iso_tree_left(). The sum is
  * written to block `at` of the scratch memory; the blocks after it are free. A gradient of several terms is
  * summed before it is added, as if it were computed as a whole. */
-static void add_products(const updater *u, const iso_slot_product *product, int first, int count,
-                         const block *b, int at)
+static void add_products(const product_thread *p, int first, int count, const block *b, int at)
 {
-    char *sum = product->blocks + (size_t)at * product->room.block;
+    const updater *u = p->u;
+    char *sum = p->blocks + (size_t)at * p->product->room.block;
     if (count == 1) {
-        make_block(product, first, b, false, sum);
+        make_block(p, first, b, false, sum);
         return;
     }
     int left = iso_tree_left(count);
-    add_products(u, product, first, left, b, at);
-    if (count - left == 1 && product->n_terms == 1) {
-        make_block(product, first + left, b, true, sum);
+    add_products(p, first, left, b, at);
+    if (count - left == 1 && p->product->n_terms == 1) {
+        make_block(p, first + left, b, true, sum);
         return;
     }
-    add_products(u, product, first + left, count - left, b, at + 1);
-    u->runtime->backend->sum(u->dtype, b->elements, sum, sum + product->room.block, sum, u->stream);
+    add_products(p, first + left, count - left, b, at + 1);
+    u->runtime->backend->sum(u->dtype, b->elements, sum, sum + p->product->room.block, sum, u->stream);
 }
 
 /* The block of the product that begins at element `at` of a run: whole rows, unless the run begins or ends
@@ -160,14 +169,14 @@ static block product_block(const iso_slot_product *product, const iso_weight_run
     return b;
 }
 
-static void update_product_block(const updater *u, const iso_slot_product *product, const iso_weight_run *run,
-                                 int64_t at)
+static void update_product_block(const product_thread *p, const iso_weight_run *run, int64_t at)
 {
-    block b = product_block(product, run, at);
+    const updater *u = p->u;
+    block b = product_block(p->product, run, at);
     if (run->shared)
         iso_prefetch_for_writing(run->weights + (size_t)at * u->element, (size_t)b.elements * u->element);
-    add_products(u, product, 0, product->group, &b, 0);
-    update(u, run, at, b.elements, product->blocks);
+    add_products(p, 0, p->product->group, &b, 0);
+    update(u, run, at, b.elements, p->blocks);
 }
 
 void iso_product_prepare(const iso_slot_product *product)
@@ -180,19 +189,61 @@ void iso_product_prepare(const iso_slot_product *product)
 
 enum { MOST_BLOCKS = 512 }; /* the number of blocks that are processed backwards together */
 
-static void update_from_product(const updater *u, const iso_slot_product *product, const iso_weight_run *run)
+/* Elements [at, end) of a run, which are whole blocks. */
+static void update_product_blocks(const product_thread *p, const iso_weight_run *run, int64_t at, int64_t end)
 {
     int64_t begin[MOST_BLOCKS];
-    iso_product_prepare(product);
-    for (int64_t at = 0; at < run->count;) {
+    while (at < end) {
         int blocks = 0;
-        for (; at < run->count && blocks < MOST_BLOCKS; blocks++) {
+        for (; at < end && blocks < MOST_BLOCKS; blocks++) {
             begin[blocks] = at;
-            at += product_block(product, run, at).elements;
+            at += product_block(p->product, run, at).elements;
         }
         for (int i = 0; i < blocks; i++)
-            update_product_block(u, product, run, begin[u->backwards ? blocks - 1 - i : i]);
+            update_product_block(p, run, begin[p->u->backwards ? blocks - 1 - i : i]);
     }
+}
+
+/* A run that a product updates, in pieces of about ISO_UPDATE_PIECE elements: of whole blocks, so that the blocks are
+ * those of the whole run. */
+typedef struct product_loop {
+    const updater *u;
+    const iso_slot_product *product;
+    const iso_weight_run *run;
+    int64_t head, piece,
+        n_pieces; /* elements before the first whole row, and of a piece; the first has the head too */
+} product_loop;
+
+static product_loop loop_of_product(const updater *u, const iso_slot_product *product,
+                                    const iso_weight_run *run)
+{
+    product_loop l = {.u = u, .product = product, .run = run};
+    const int64_t block_elements = product->room.rows * product->columns,
+                  column = run->first % product->columns;
+    l.head = column > 0 ? product->columns - column : 0;
+    l.piece = ISO_UPDATE_PIECE / block_elements > 1 ? ISO_UPDATE_PIECE / block_elements * block_elements
+                                                    : block_elements;
+    l.n_pieces = run->count > l.head ? (run->count - l.head + l.piece - 1) / l.piece : 1;
+    return l;
+}
+
+static void update_product_piece(void *arg, int64_t piece, int thread)
+{
+    const product_loop *l = arg;
+    const product_thread p = {.u = l->u,
+                              .product = l->product,
+                              .blocks = iso_fused_blocks(l->product, thread),
+                              .part_scratch = iso_fused_part_scratch(l->product, thread)};
+    piece = l->u->backwards ? l->n_pieces - 1 - piece : piece;
+    const int64_t begin = piece > 0 ? l->head + piece * l->piece : 0, end = l->head + (piece + 1) * l->piece;
+    update_product_blocks(&p, l->run, begin, end < l->run->count ? end : l->run->count);
+}
+
+static void update_from_product(const updater *u, const iso_slot_product *product, const iso_weight_run *run)
+{
+    product_loop l = loop_of_product(u, product, run);
+    iso_product_prepare(product);
+    iso_parallel_for(u->intra_op, l.n_pieces, update_product_piece, &l);
 }
 
 /* ---- where the host cannot work in the device's memory ---- */
@@ -231,6 +282,7 @@ static iso_optimizer_call bucket_call(const updater *u, const iso_slot_plan *sp,
     for (int i = first; i < end; i++) {
         const void *sum = u->stream->device->gather ? queue_sum(u, &sp->runs[i], &sp->sums, *offset)
                                                     : sum_to_device(u, &sp->runs[i], &sp->sums, *offset);
+        iso_exchange_count_combined(u->exchange, u->slot, u->pull, sp->runs[i].count);
         sp->sums.runs[i] = part_of_run(u, &sp->runs[i], 0, sp->runs[i].count, sum);
         *offset += iso_aligned((size_t)sp->runs[i].count * u->element);
     }
@@ -254,28 +306,35 @@ static iso_optimizer_call average_call(const updater *u, const iso_slot_plan *sp
 
 /* ---- both ---- */
 
+/* Every other step goes backwards: what the last step touched last is still in the cache. Where several threads
+ * update, each begins with what it updated in the last step. */
+static bool goes_backwards(const iso_runtime *runtime, int local)
+{
+    return runtime->steps % 2 &&
+           iso_thread_pool_size(iso_runtime_intra_op(runtime, runtime->locals[local].thread)) == 1;
+}
+
 static updater updater_of(const iso_runtime *runtime, const iso_executable *executable,
                           const iso_update_state *updates, int local, int b)
 {
     const iso_plan *plan = executable->plan;
     const iso_bucket *bucket = &plan->buckets->buckets[b];
-    iso_local_slot *slot = executable->slot[local].local;
+    const iso_local_slot *slot = executable->slot[local].local;
     int64_t begin, count;
     iso_bucket_part(bucket, runtime->mesh, slot->slot, &begin, &count);
-    return (updater){
-        .runtime = runtime,
-        .exchange = plan->bucket_exchange[b],
-        .state = &updates->state[b],
-        .rates = &executable->slot[local].rates[bucket->kind],
-        .stream = slot->stream,
-        .local = local,
-        .slot = slot->slot,
-        .pull = plan->bucket_pull[b * runtime->mesh->n_slots + slot->slot],
-        .part_begin = begin,
-        .element = iso_dtype_size(bucket->dtype),
-        .dtype = bucket->dtype,
-        /* Every other step goes backwards: what the last step touched last is still in the cache. */
-        .backwards = runtime->steps % 2};
+    return (updater){.runtime = runtime,
+                     .exchange = plan->bucket_exchange[b],
+                     .state = &updates->state[b],
+                     .rates = &executable->slot[local].rates[bucket->kind],
+                     .stream = slot->stream,
+                     .intra_op = iso_runtime_intra_op(runtime, slot->thread),
+                     .local = local,
+                     .slot = slot->slot,
+                     .pull = plan->bucket_pull[b * runtime->mesh->n_slots + slot->slot],
+                     .part_begin = begin,
+                     .element = iso_dtype_size(bucket->dtype),
+                     .dtype = bucket->dtype,
+                     .backwards = goes_backwards(runtime, local)};
 }
 
 /* The end of the runs of a bucket. */
@@ -319,6 +378,62 @@ static void apply_on_device(const iso_runtime *runtime, iso_executable *executab
     average_on_device(runtime, executable, updates, local);
 }
 
+/* ---- where it can: pieces of runs, by the threads of the slot ---- */
+
+/* Runs [first, first + count) of a slot, from the last to the first if `backwards`. */
+typedef struct run_loop {
+    const iso_runtime *runtime;
+    const iso_executable *executable;
+    const iso_update_state *updates;
+    const iso_weight_run *runs;
+    int local, count;
+    bool averages, backwards; /* averages: only these */
+} run_loop;
+
+static int64_t pieces_of_loop(const run_loop *l)
+{
+    const iso_weight_run *last = &l->runs[l->count - 1];
+    return last->pieces + iso_update_pieces(last->count) - l->runs[0].pieces;
+}
+
+/* The run of a piece, which is one of the pieces of all runs of the slot. */
+static const iso_weight_run *run_of_piece(const run_loop *l, int64_t piece)
+{
+    int first = 0, end = l->count;
+    while (end - first > 1) {
+        int middle = first + (end - first) / 2;
+        if (l->runs[middle].pieces <= piece)
+            first = middle;
+        else
+            end = middle;
+    }
+    return &l->runs[first];
+}
+
+/* Runs go backwards, pieces of a run forwards. */
+static void update_piece(void *arg, int64_t piece, int thread)
+{
+    const run_loop *l = arg;
+    (void)thread;
+    const int64_t number = l->runs[0].pieces + (l->backwards ? pieces_of_loop(l) - 1 - piece : piece);
+    const iso_weight_run *run = run_of_piece(l, number);
+    const int64_t in_run = number - run->pieces, pieces = iso_update_pieces(run->count);
+    const int64_t begin = (l->backwards ? pieces - 1 - in_run : in_run) * ISO_UPDATE_PIECE;
+    const int64_t left = run->count - begin, n = left < ISO_UPDATE_PIECE ? left : ISO_UPDATE_PIECE;
+    const updater u = updater_of(l->runtime, l->executable, l->updates, l->local, run->bucket);
+    if (l->averages || !u.rates->update.apply)
+        update_averages(&u, run, begin, n);
+    else
+        update_from_bucket(&u, run, begin, begin + n);
+}
+
+static void update_pieces(run_loop l)
+{
+    const int thread = l.runtime->locals[l.local].thread;
+    if (l.count > 0)
+        iso_parallel_for(iso_runtime_intra_op(l.runtime, thread), pieces_of_loop(&l), update_piece, &l);
+}
+
 void iso_updates_average(const iso_runtime *runtime, iso_executable *executable,
                          const iso_update_state *updates, int local)
 {
@@ -327,12 +442,28 @@ void iso_updates_average(const iso_runtime *runtime, iso_executable *executable,
         average_on_device(runtime, executable, updates, local);
         return;
     }
-    for (int i = 0; i < sp->n_runs; i++) {
-        updater u = updater_of(runtime, executable, updates, local, sp->runs[i].bucket);
-        update_averages(&u, &sp->runs[i], 0, sp->runs[i].count);
-    }
+    update_pieces((run_loop){.runtime = runtime,
+                             .executable = executable,
+                             .updates = updates,
+                             .runs = sp->runs,
+                             .local = local,
+                             .count = sp->n_runs,
+                             .averages = true});
 }
 
+/* Counts what the update of a run computes and reads. Returns whether a product computes its gradient. */
+static bool count_run(const updater *u, const iso_weight_run *run, iso_local_slot *slot)
+{
+    if (!u->rates->update.apply)
+        return false;
+    slot->flops += run->flops;
+    slot->taken += run->taken;
+    if (run->product < 0)
+        iso_exchange_count_combined(u->exchange, u->slot, u->pull, run->count);
+    return run->product >= 0;
+}
+
+/* Between products, the runs whose gradients are stored are updated together. */
 void iso_updates_apply(iso_runtime *runtime, iso_executable *executable, const iso_update_state *updates,
                        int local)
 {
@@ -341,18 +472,59 @@ void iso_updates_apply(iso_runtime *runtime, iso_executable *executable, const i
         apply_on_device(runtime, executable, updates, local);
         return;
     }
+    run_loop stored = {.runtime = runtime,
+                       .executable = executable,
+                       .updates = updates,
+                       .local = local,
+                       .backwards = goes_backwards(runtime, local)};
     for (int i = 0; i < sp->n_runs; i++) {
-        const iso_weight_run *run = &sp->runs[runtime->steps % 2 ? sp->n_runs - 1 - i : i];
-        updater u = updater_of(runtime, executable, updates, local, run->bucket);
-        if (!u.rates->update.apply) {
-            update_averages(&u, run, 0, run->count);
-            continue;
-        }
-        if (run->product < 0)
-            update_from_bucket(&u, run);
-        else
+        const iso_weight_run *run = &sp->runs[stored.backwards ? sp->n_runs - 1 - i : i];
+        const updater u = updater_of(runtime, executable, updates, local, run->bucket);
+        if (count_run(&u, run, sp->local)) {
+            update_pieces(stored);
+            stored.count = 0;
             update_from_product(&u, &sp->products[run->product], run);
-        sp->local->flops += run->flops;
-        sp->local->taken += run->taken;
+        } else {
+            stored.runs = stored.count == 0 || stored.backwards ? run : stored.runs;
+            stored.count++;
+        }
+    }
+    update_pieces(stored);
+}
+
+/* ---- copies ---- */
+
+enum { COPY_PIECE = 1 << 18 }; /* bytes */
+
+typedef struct large_copy {
+    const iso_backend *backend;
+    const iso_bytes_copy *copy;
+    const double *faults;
+    iso_stream *stream;
+} large_copy;
+
+static void copy_piece_of(void *arg, int64_t piece, int thread)
+{
+    const large_copy *l = arg;
+    const size_t at = (size_t)piece * COPY_PIECE, left = l->copy->bytes - at;
+    const iso_bytes_copy part = {.from = (const char *)l->copy->from + at,
+                                 .to = (char *)l->copy->to + at,
+                                 .bytes = left < COPY_PIECE ? left : COPY_PIECE};
+    (void)thread;
+    l->backend->copy_bytes(&part, 1, l->faults, l->stream);
+}
+
+void iso_updates_copy(const iso_runtime *runtime, int local, const iso_bytes_copy *list, int count,
+                      const double *faults)
+{
+    const iso_local_slot *slot = &runtime->locals[local];
+    iso_thread_pool *intra_op = iso_runtime_intra_op(runtime, slot->thread);
+    if (!intra_op) {
+        runtime->backend->copy_bytes(list, count, faults, slot->stream);
+        return;
+    }
+    for (const iso_bytes_copy *copy = list; copy < list + count; copy++) {
+        large_copy l = {runtime->backend, copy, faults, slot->stream};
+        iso_parallel_for(intra_op, (int64_t)((copy->bytes + COPY_PIECE - 1) / COPY_PIECE), copy_piece_of, &l);
     }
 }

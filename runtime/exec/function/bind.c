@@ -336,15 +336,17 @@ static size_t scratch_of_instruction(const iso_slot_instruction *bound)
     return bound->division ? iso_division_scratch(bound->division) : bound->kernel->scratch(&bound->call);
 }
 
-static size_t scratch_of_slot(const iso_plan *plan, const iso_slot_plan *sp)
+static size_t scratch_of_slot(const iso_plan *plan, const iso_slot_plan *sp, int threads)
 {
     size_t most = 0;
     for (int i = 0; i < plan->n_instructions; i++) {
         size_t bytes = scratch_of_instruction(&sp->instruction[i]);
         most = bytes > most ? bytes : most;
     }
-    for (int i = 0; i < sp->n_products; i++)
-        most = sp->products[i].room.bytes > most ? sp->products[i].room.bytes : most;
+    for (int i = 0; i < sp->n_products; i++) {
+        size_t bytes = iso_fused_scratch(&sp->products[i], threads);
+        most = bytes > most ? bytes : most;
+    }
     return most;
 }
 
@@ -353,7 +355,8 @@ void iso_executable_count_scratch(const iso_runtime *runtime, const iso_executab
     memset(executable->scratch, 0, (size_t)runtime->n_scratch * sizeof *executable->scratch);
     for (int i = 0; i < runtime->n_locals; i++) {
         size_t *most = &executable->scratch[iso_runtime_scratch_of(runtime, i)];
-        size_t bytes = scratch_of_slot(executable->plan, &executable->slot[i]);
+        int threads = iso_thread_pool_size(iso_runtime_intra_op(runtime, runtime->locals[i].thread));
+        size_t bytes = scratch_of_slot(executable->plan, &executable->slot[i], threads);
         *most = bytes > *most ? bytes : *most;
     }
 }
@@ -455,6 +458,7 @@ iso_status iso_executable_sequence(const iso_runtime *runtime, const iso_executa
                         .call = &bound->call,
                         .copy = bound->copy,
                         .division = bound->division,
+                        .intra_op = iso_runtime_intra_op(runtime, sp->local->thread),
                         .layer = bound->kernel ? iso_op_layer(plan->program->graph, op_of(plan, i)) : NULL,
                         .timer = timer,
                         .moment = iso_instruction_moment(i)};

@@ -12,6 +12,14 @@ static inline size_t iso_aligned(size_t bytes)
     return (bytes + ISO_ALIGN - 1) / ISO_ALIGN * ISO_ALIGN;
 }
 
+/* The elements that are summed and updated at a time: they stay in the L1 cache. Threads take pieces of a run, of many
+ * blocks. */
+enum { ISO_UPDATE_BLOCK = 3072, ISO_UPDATE_PIECE = 21 * ISO_UPDATE_BLOCK };
+static inline int64_t iso_update_pieces(int64_t elements)
+{
+    return (elements + ISO_UPDATE_PIECE - 1) / ISO_UPDATE_PIECE;
+}
+
 /* An instruction for one slot. */
 typedef struct iso_slot_instruction {
     iso_instruction_kind kind;
@@ -39,6 +47,7 @@ typedef struct iso_weight_run {
     char *weights;
     bool shared;         /* other slots read these weights in the same memory */
     int product;         /* the fused product that computes its gradient; -1: the gradient is stored */
+    int64_t pieces;      /* of all runs before it (iso_update_pieces) */
     int64_t first;       /* index of the run's first element in the product, row-major */
     double flops, taken; /* of its part of the product: operations, bytes read from other slots */
 } iso_weight_run;
@@ -55,7 +64,7 @@ typedef struct iso_slot_product {
     int group;
     int64_t columns;
     iso_fused_update_room room;
-    char *blocks; /* in the thread's scratch memory, of the sizes in `room` */
+    char *blocks; /* of thread 0, in the scratch memory */
     int n_terms;
     iso_product_term term[ISO_FUSED_TERMS];
 } iso_slot_product;
@@ -66,8 +75,12 @@ iso_status iso_product_make(const iso_plan *plan, const iso_fused_update *fused,
 void iso_product_free(iso_slot_product *product);
 /* Prepares its kernels for their parts, once the inputs are there. */
 void iso_product_prepare(const iso_slot_product *product);
-/* Gives it its scratch memory, of product->room.bytes. */
+/* Bytes of the scratch memory of so many threads; gives it to the product; the blocks of a thread, and the scratch
+ * memory of its parts. */
+size_t iso_fused_scratch(const iso_slot_product *product, int threads);
 void iso_product_address(iso_slot_product *product, void *scratch);
+char *iso_fused_blocks(const iso_slot_product *product, int thread);
+void *iso_fused_part_scratch(const iso_slot_product *product, int thread);
 
 /* The sums of the slot's part of a bucket's gradients, on a device whose memory the host cannot use. */
 typedef struct iso_slot_sums {
@@ -136,6 +149,7 @@ typedef struct iso_executable {
     iso_step_graph *graphs; /* that are captured */
     iso_row_range *reads;   /* the rows of a batch that local slots read; found when first needed */
     int n_reads;
+    bool kept_counted; /* the batches that the data set of its first step keeps */
 } iso_executable;
 
 /* Chooses kernels; addresses are filled in by iso_executable_bind. */
@@ -185,6 +199,9 @@ void iso_updates_prepare(const iso_runtime *runtime, const iso_bucket *bucket, c
 /* Queues the update of the slot's part of every bucket, and of its averages. */
 void iso_updates_apply(iso_runtime *runtime, iso_executable *executable, const iso_update_state *updates,
                        int local);
+/* Queues the copies of bytes that a slot makes at the end of a step; nothing is copied after faults (NULL: none). */
+void iso_updates_copy(const iso_runtime *runtime, int local, const iso_bytes_copy *list, int count,
+                      const double *faults);
 /* Queues that of the averages alone, in a step that only accumulates gradients. */
 void iso_updates_average(const iso_runtime *runtime, iso_executable *executable,
                          const iso_update_state *updates, int local);

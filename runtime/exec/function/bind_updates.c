@@ -56,11 +56,29 @@ void iso_product_free(iso_slot_product *product)
     }
 }
 
+/* Cores prefetch beyond the end of what they read. */
+enum { THREAD_GAP = 1024 };
+
+size_t iso_fused_scratch(const iso_slot_product *product, int threads)
+{
+    return product->room.bytes + (size_t)(threads - 1) * (product->room.thread + THREAD_GAP);
+}
+
+char *iso_fused_blocks(const iso_slot_product *product, int thread)
+{
+    return product->blocks + (size_t)thread * (product->room.thread + THREAD_GAP);
+}
+
+void *iso_fused_part_scratch(const iso_slot_product *product, int thread)
+{
+    return iso_fused_blocks(product, thread) + product->room.thread - product->room.part;
+}
+
 void iso_product_address(iso_slot_product *product, void *scratch)
 {
     const iso_fused_update_room *room = &product->room;
-    product->blocks = scratch;
-    char *calls = product->blocks + room->bytes - (size_t)product->group * room->slot_calls;
+    char *calls = scratch;
+    product->blocks = calls + (size_t)product->group * room->slot_calls;
     for (int t = 0; t < product->n_terms; t++)
         for (int g = 0; g < product->group; g++)
             product->term[t].call[g].scratch = calls + (size_t)g * room->slot_calls + room->call[t];
@@ -272,11 +290,13 @@ static iso_status note_run(void *arg, const iso_bucket_run *found)
 {
     const run_finder *f = arg;
     iso_weight_run *run = &f->sp->runs[f->sp->n_runs++];
+    const int64_t pieces = run > f->sp->runs ? run[-1].pieces + iso_update_pieces(run[-1].count) : 0;
     *run = (iso_weight_run){.bucket = f->bucket,
                             .begin = found->begin,
                             .count = found->count,
                             .stored = found->begin + f->stored,
                             .shared = f->shared,
+                            .pieces = pieces,
                             .product = f->product,
                             .first = found->first};
     run->weights =

@@ -205,7 +205,7 @@ static void prepare_end(const iso_step *s, int local)
     const iso_backend *backend = s->runtime->backend;
     const iso_slot_plan *sp = &s->executable->slot[local];
     iso_local_slot *slot = sp->local;
-    backend->copy_bytes(sp->gradients, sp->n_gradients, NULL, slot->stream);
+    iso_updates_copy(s->runtime, local, sp->gradients, sp->n_gradients, NULL);
     if (!s->knows_rates)
         slot->device->await(slot->stream, slot->prepared);
     iso_step_tell_host_faults(s, local);
@@ -303,7 +303,7 @@ static void change_state(const iso_step *s, int local)
         iso_updates_apply(s->runtime, s->executable, s->function->updates, local);
     else
         iso_updates_average(s->runtime, s->executable, s->function->updates, local);
-    s->runtime->backend->copy_bytes(sp->assigns, sp->n_assigns, sp->fault_total, sp->local->stream);
+    iso_updates_copy(s->runtime, local, sp->assigns, sp->n_assigns, sp->fault_total);
     if (s->runtime->mesh->n_slots > 1 &&
         !s->runtime->device->gather) /* others will read what is changed here */
         step_note_lost(sp->local, sp->local->stream->device->wait(sp->local->stream));

@@ -1,0 +1,107 @@
+/* Products that are large enough for several blocks or parts: threads that divide them give the bits of one thread, and
+ * some elements are sums in float64. Ranks: 1 */
+#include "tests/backend/harness.h"
+#include "tests/support/run_tests.h"
+
+typedef enum form { PLAIN, TRANSPOSED_A, TRANSPOSED_B, TRANSPOSED_BOTH, CONTRACTED, BATCH, FORMS } form;
+
+typedef struct product_case {
+    int64_t m, n, k;
+    iso_dtype of, to;
+    unsigned forms; /* bits */
+} product_case;
+
+enum { ALL = (1 << FORMS) - 1 };
+static const product_case cases[] = {
+    {1100, 1300, 900, ISO_F32, ISO_F32, ALL & ~(1u << BATCH)},
+    {1100, 1300, 900, ISO_BF16, ISO_F32, ALL & ~(1u << BATCH)},
+    {1100, 1300, 900, ISO_BF16, ISO_BF16, ALL},
+    {600, 700, 640, ISO_F64, ISO_F64, 1u << PLAIN | 1u << TRANSPOSED_BOTH},
+    {700, 900, 100, ISO_F32, ISO_F32, 1u << CONTRACTED}, /* of few rows: b is packed, or not */
+    {901, 200, 61, ISO_F32, ISO_F32, 1u << CONTRACTED},
+    {700, 900, 100, ISO_BF16, ISO_F32, 1u << CONTRACTED},
+    {40, 3000, 300, ISO_F32, ISO_F32, 1u << TRANSPOSED_B}, /* tiles of the transpose */
+    {17, 2000, 300, ISO_F32, ISO_F32, 1u << TRANSPOSED_B | 1u << BATCH},
+};
+
+static iso_array *matrix(trial *t, iso_dtype dtype, bool batch, int64_t rows, int64_t columns)
+{
+    const int64_t dim[] = {3, rows, columns};
+    input(t, dtype, -1, 1, 2 + batch, dim + !batch);
+    return &t->in[t->inputs - 1];
+}
+
+static void make(trial *t, const product_case *c, form f, bool transpose_b)
+{
+    const bool ta = f == TRANSPOSED_A || f == TRANSPOSED_BOTH, batch = f == BATCH;
+    const bool tb = f == TRANSPOSED_B || f == TRANSPOSED_BOTH || (batch && transpose_b);
+    const int64_t dim[] = {3, c->m, c->n};
+    t->attrs.matmul = (iso_matmul_attrs){ta, tb, f == CONTRACTED};
+    if (ta || f == CONTRACTED)
+        matrix(t, c->of, batch, c->k, c->m);
+    else
+        matrix(t, c->of, batch, c->m, c->k);
+    if (tb)
+        matrix(t, c->of, batch, c->n, c->k);
+    else
+        matrix(t, c->of, batch, c->k, c->n);
+    output(t, c->to, 2 + batch, dim + !batch);
+}
+
+/* Every so many elements of the last product. */
+static void check_elements(const trial *t, const product_case *c, const result *got)
+{
+    const iso_matmul_attrs *attrs = &t->attrs.matmul;
+    const bool ta = attrs->transpose_a || attrs->contract;
+    const int64_t last = t->out[0].rank == 3 ? 2 : 0;
+    for (int64_t e = 0; e < c->m * c->n; e += 7919) {
+        const int64_t i = e / c->n, j = e % c->n;
+        double sum = 0, sizes = 0;
+        for (int64_t l = 0; l < c->k; l++) {
+            int64_t a = ta ? l * c->m + i : i * c->k + l,
+                    b = attrs->transpose_b ? j * c->k + l : l * c->n + j;
+            double term = iso_index_element(&t->in[0], last * c->m * c->k + a) *
+                          iso_index_element(&t->in[1], last * c->k * c->n + b);
+            sum += term;
+            sizes += fabs(term);
+        }
+        double value = iso_index_element(&got->out[0], last * c->m * c->n + e);
+        double most = 1e-6 * sizes + (c->to == ISO_BF16 ? 0x1p-8 * fabs(sum) : 0);
+        CHECK(fabs(value - sum) <= most, "%s: kernel %s: element %lld is %.9g, not %.9g", describe(t),
+              got->kernel, (long long)e, value, sum);
+    }
+}
+
+START_TEST(divided_products)
+{
+    const product_case *c = &cases[_i];
+    iso_cpu_limit_isa(iso_cpu_highest_isa()); /* also if it is slow (isa.c) */
+    if (c->of == ISO_BF16 && (iso_cpu_isa() < ISO_ISA_AVX512_BF16 || !ISO_WITH_DNNL)) {
+        report_skipped("products of bfloat16", "this processor has no instructions for them");
+        return;
+    }
+    for (form f = PLAIN; f < FORMS; f++) {
+        if (!(c->forms >> f & 1))
+            continue;
+        trial t = {.op = "matmul"};
+        void *owner[MOST_ARRAYS];
+        make(&t, c, f, c->m == 17);
+        place_inputs(&t, 0, NULL, owner);
+        result got = run_trial(&t, iso_backend_cpu(), 0);
+        check_elements(&t, c, &got);
+        CHECK(check_division(&t, &got), "%s: kernel %s is not divided", describe(&t), got.kernel);
+        free_result(&t, &got);
+        free_all(owner, t.inputs);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("large_products");
+    TCase *tests = tcase_create("large_products");
+    tcase_set_timeout(tests, 60);
+    tcase_add_loop_test(tests, divided_products, 0, sizeof cases / sizeof *cases);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}
