@@ -96,12 +96,31 @@ START_TEST(divided_products)
 }
 END_TEST
 
+/* AMX leaves a product to the library if an element is infinite, in whichever block it is. */
+START_TEST(divided_products_with_an_infinite_element)
+{
+    trial t = {.op = "matmul"};
+    void *owner[MOST_ARRAYS];
+    iso_cpu_limit_isa(iso_cpu_highest_isa());
+    make(&t, &cases[0], PLAIN, false);
+    place_inputs(&t, 0, NULL, owner);
+    ((float *)t.in[0].data)[iso_array_count(&t.in[0]) - 1] = INFINITY;
+    result got = run_trial(&t, iso_backend_cpu(), 0);
+    ck_assert(isinf(((float *)got.out[0].data)[iso_array_count(&t.out[0]) - 1]));
+    ck_assert(isfinite(((float *)got.out[0].data)[0]));
+    ck_assert(check_division(&t, &got));
+    free_result(&t, &got);
+    free_all(owner, t.inputs);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("large_products");
     TCase *tests = tcase_create("large_products");
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, divided_products, 0, sizeof cases / sizeof *cases);
+    tcase_add_test(tests, divided_products_with_an_infinite_element);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }
