@@ -86,21 +86,40 @@ static iso_status replace_loss(const char *text, iso_compile_options *compile)
     return ISO_OK;
 }
 
-/* A built-in model has an accuracy for targets that are classes. The targets of other crossentropies are
- * fractions, so the metric stays; for all other losses it is removed. */
+/* What takes the place of a model's own metric when --loss has other targets. An accuracy is for classes and for the
+ * fractions of other crossentropies, not for other values. A binary accuracy and a mean absolute error, those of
+ * folders with several labels or numbers, need targets in the predictions' shape: classes have an accuracy. */
+static iso_metric fitted(iso_metric metric, iso_loss_targets targets)
+{
+    const bool of_values = metric == ISO_METRIC_BINARY_ACCURACY || metric == ISO_METRIC_MAE;
+    if (targets == ISO_LOSS_OF_CLASSES)
+        return of_values ? ISO_METRIC_ACCURACY : metric;
+    return targets == ISO_LOSS_OF_VALUES && metric == ISO_METRIC_ACCURACY ? ISO_METRIC_NONE : metric;
+}
+
+static bool has_metric(const iso_compile_options *compile, int count, iso_metric metric)
+{
+    for (int i = 0; i < count; i++)
+        if (compile->metrics[i] == metric)
+            return true;
+    return false;
+}
+
+/* Replaces the model's own metrics by those that fit the loss. */
 static void fit_metrics(iso_compile_options *compile)
 {
+    const iso_compile_options own = *compile;
+    const iso_loss_targets targets = iso_loss_targets_of(compile->loss);
     int kept = 0;
-    iso_loss_targets targets = iso_loss_targets_of(compile->loss);
-    if (targets == ISO_LOSS_OF_CLASSES)
-        return;
-    for (int i = 0; i < ISO_MAX_METRICS && compile->metrics[i] != ISO_METRIC_NONE; i++) {
-        iso_metric metric = compile->metrics[i];
-        if (metric == ISO_METRIC_ACCURACY && targets == ISO_LOSS_OF_VALUES)
-            metric = ISO_METRIC_NONE;
+    for (int i = 0; i < ISO_MAX_METRICS; i++) {
+        const iso_metric metric = fitted(own.metrics[i], targets);
+        const bool same = metric == own.metrics[i];
         compile->metrics[i] = ISO_METRIC_NONE;
-        if (metric != ISO_METRIC_NONE)
-            compile->metrics[kept++] = metric;
+        if (metric == ISO_METRIC_NONE || (!same && has_metric(compile, kept, metric)))
+            continue;
+        compile->metrics[kept] = metric;
+        compile->metric_names[kept] = same ? own.metric_names[i] : NULL;
+        compile->metric_settings[kept++] = same ? own.metric_settings[i] : (iso_metric_settings){0};
     }
 }
 

@@ -6,6 +6,7 @@
 
 #include "collectives/control/control.h"
 #include "launch/train_impl.h"
+#include "runtime/data/fractions.h"
 #include "runtime/data/tokens.h"
 #include "runtime/train/index_limits.h"
 #include "runtime/train/loss.h"
@@ -212,16 +213,29 @@ static void add_limits_of_builtin(const iso_named_model *named, iso_dataset_chec
     check->besides[1] = ignored_label(named, 0);
 }
 
-static iso_status sources_check(const iso_train_options *options, const iso_named_model *named,
-                                iso_dataset *dataset)
+static iso_dataset_check_options limits_of(const iso_named_model *named)
 {
     iso_dataset_check_options check = {0};
-    if (!dataset || !options->check_data)
-        return ISO_OK;
     if (!named->builtin)
         add_limits_of_file(named, &check);
     else
         add_limits_of_builtin(named, &check);
+    return check;
+}
+
+/* Where rows are not checked before. */
+static void need_fractions(const iso_named_model *named, iso_dataset *dataset)
+{
+    const iso_dataset_check_options check = limits_of(named);
+    iso_dataset_need_fractions(dataset, check.fraction);
+}
+
+static iso_status sources_check(const iso_train_options *options, const iso_named_model *named,
+                                iso_dataset *dataset)
+{
+    if (!dataset || !options->check_data)
+        return ISO_OK;
+    const iso_dataset_check_options check = limits_of(named);
     return iso_dataset_check_with(dataset, &check, sizeof check);
 }
 
@@ -391,6 +405,9 @@ iso_status iso_sources_open(iso_context *ctx, const iso_train_options *options, 
     ISO_TRY(iso_dataset_prefetch(sources->training, 2));
     ISO_TRY(batch(options, sources->validation));
     ISO_TRY(batch(options, sources->test));
+    need_fractions(named, sources->training);
+    need_fractions(named, sources->validation);
+    need_fractions(named, sources->test);
 done:
     return status;
 }
@@ -405,6 +422,8 @@ iso_status iso_source_open(iso_context *ctx, const iso_train_options *options, i
     ISO_TRY(iso_mask_tokens_add(options, named, &(iso_sources){.test = *dataset}));
     ISO_TRY(batch(options, *dataset));
     ISO_TRY(iso_dataset_prefetch(*dataset, 2));
+    if (!no_targets)
+        need_fractions(named, *dataset);
 done:
     return status;
 }
@@ -426,6 +445,7 @@ iso_status iso_validation_open(iso_context *ctx, const iso_train_options *option
     ISO_TRY(iso_mask_tokens_add(options, named, &sources));
     ISO_TRY(batch(options, sources.validation));
     ISO_TRY(iso_dataset_prefetch(sources.validation, 2));
+    need_fractions(named, sources.validation);
     *dataset = sources.validation;
     sources.validation = NULL;
 done:

@@ -19,9 +19,6 @@ static iso_status read_piecewise(const char *whole, const char *rest, iso_schedu
         ISO_TRY(iso_settings_take(option, whole, &rest, boundary, value));
         ISO_TRY(iso_argument_count("--schedule: boundary", boundary, 0, 0x1p40, &schedule->boundaries[n]));
         ISO_TRY(iso_argument_real("--schedule: rate", value, 0, 1e9, &schedule->value[n + 1]));
-        if (n && schedule->boundaries[n] <= schedule->boundaries[n - 1])
-            return iso_error(ISO_INVALID, "--schedule '%s': boundary %s does not come after the one before",
-                             whole, boundary);
         schedule->n_boundaries++;
     }
     if (!schedule->n_boundaries)

@@ -17,7 +17,7 @@ static const char *const optimizers[] = {
     NULL,
 };
 static const char schedules[] = /* each after "; " */
-#define SCHEDULE(name, settings) "; " #name settings
+#define SCHEDULE(name, NAME, settings) "; " #name settings
 #include "runtime/graph/schedules/list.h"
     ;
 static const char *const losses[] = {
@@ -108,7 +108,9 @@ static const iso_argument table[] = {
     TEXT(network, "network", "FILE",
          "with --time: a file that describes the network between hosts (docs/plan.md); default: the network "
          "that `isogrid calibrate` measured"),
-    FLAG(strict_layouts, "strict-layouts", "a key that matches nothing is an error instead of a warning"),
+    FLAG(strict_layouts, "strict-layouts",
+         "a key that matches nothing is an error instead of a warning; a key that begins with ? may match "
+         "nothing"),
     COUNT(zero, "zero", "1|2|3", 1, 3,
           "1 (the default) splits the update of replicated weights; 2 also shards the optimizer's state "
           "over the batch axis; 3 also shards the weights, which are gathered for each use"),

@@ -32,11 +32,16 @@ bool iso_hf_number(const json_t *config, const char *key, double fallback, doubl
     return isfinite(*number);
 }
 
+static bool is_count(double number, double least, double most)
+{
+    return number >= least && number <= most && number == floor(number);
+}
+
 static iso_status read_count(const char *file, const json_t *config, const char *key, double fallback,
                              double least, double most, double *count)
 {
     bool number = iso_hf_number(config, key, fallback, count);
-    if (number && *count >= least && *count <= most && *count == floor(*count))
+    if (number && is_count(*count, least, most))
         return ISO_OK;
     return iso_hf_refuse(file, key, json_object_get(config, key), "it must be a count");
 }
@@ -126,6 +131,18 @@ static iso_status read_fixed(const char *file, const json_t *config, const iso_h
                : iso_hf_refuse(file, key->key, value, supported);
 }
 
+static iso_status read_side(const char *file, const json_t *config, const iso_hf_key *key, double *side)
+{
+    const json_t *value = json_object_get(config, key->key);
+    if (!json_is_array(value))
+        return read_count(file, config, key->key, key->fallback, 1, ISO_BUILTIN_MOST, side);
+    *side = json_number_value(json_array_get(value, 0));
+    if (json_array_size(value) == 2 && json_number_value(json_array_get(value, 1)) == *side &&
+        is_count(*side, 1, ISO_BUILTIN_MOST))
+        return ISO_OK;
+    return iso_hf_refuse(file, key->key, value, "it must be a count, or two equal ones: a square");
+}
+
 static iso_status read_key(const char *file, const json_t *config, const iso_hf_key *key, iso_pretrained *net)
 {
     const json_t *value = json_object_get(config, key->key);
@@ -139,6 +156,9 @@ static iso_status read_key(const char *file, const json_t *config, const iso_hf_
             number = 0;
         else
             status = read_count(file, config, key->key, number, 1, ISO_BUILTIN_MOST, &number);
+        break;
+    case ISO_HF_SIDE:
+        status = read_side(file, config, key, &number);
         break;
     case ISO_HF_FLAG:
         if (value && !json_is_boolean(value))

@@ -46,6 +46,7 @@ typedef struct iso_hf_tensor {
 
 typedef enum iso_hf_kind {
     ISO_HF_COUNT,
+    ISO_HF_SIDE, /* of a square: a count, or a list of two equal ones */
     ISO_HF_REAL,
     ISO_HF_POSITIVE,
     ISO_HF_FLAG,

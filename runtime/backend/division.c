@@ -187,7 +187,9 @@ bool iso_division_by_blocks(const iso_kernel *kernel, const iso_kernel_call *cal
                             iso_division *division)
 {
     *division = (iso_division){.pool = pool, .n_blocks = kernel->blocks ? kernel->blocks(call) : 1};
-    division->scratch = room_of_thread(kernel->scratch ? kernel->scratch(call) : 0);
+    size_t (*scratch)(const iso_kernel_call *) =
+        kernel->block_scratch ? kernel->block_scratch : kernel->scratch;
+    division->scratch = room_of_thread(scratch ? scratch(call) : 0);
     division->shared = room_of_thread(kernel->shared ? kernel->shared(call) : 0);
     return division->n_blocks > 1;
 }

@@ -105,13 +105,14 @@ typedef struct iso_kernel {
      * numbers are those of `run`, with any number of threads. Either by rows: `run` computes any range of the rows
      * that the op's sharding rule lets slots divide, with the same bits as all of them. Or by blocks of its own:
      * `blocks` tells how many there are, by attrs, types and shapes alone, and run_block computes one of them;
-     * call->scratch is the thread's own, as large as scratch() says. With `finish`, blocks may leave results in
-     * call->shared, which is the same memory for all of them, and `finish` makes outputs of these when all blocks
-     * are done. Or by run_part. None of these: one thread runs it. A kernel by rows may have blocks for calls whose
-     * rows cannot be divided. */
+     * call->scratch is the thread's own, as large as block_scratch() says (NULL: scratch()). With `finish`, blocks
+     * may leave results in call->shared, which is the same memory for all of them, and `finish` makes outputs of
+     * these when all blocks are done. Or by run_part. None of these: one thread runs it. A kernel by rows may have
+     * blocks for calls whose rows cannot be divided. */
     bool by_rows;
     int64_t (*blocks)(const iso_kernel_call *call);
     void (*run_block)(const iso_kernel_call *call, int64_t block);
+    size_t (*block_scratch)(const iso_kernel_call *call);
     size_t (*shared)(const iso_kernel_call *call); /* with finish alone */
     void (*finish)(const iso_kernel_call *call);   /* NULL: there is nothing to do */
 } iso_kernel;

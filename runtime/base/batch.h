@@ -29,6 +29,9 @@ struct iso_batch {
      * rows that this rank will read, disjoint, in increasing order. Compiled functions call it before
      * their slots read, on the thread that may call MPI. An error fails the step on all ranks. Collective. */
     iso_status (*prepare)(const iso_batch *batch, const iso_row_range *ranges, int count);
+    /* NULL, or a function that tells the bytes of batches that the data set keeps in this process once these rows
+     * have been read: of this one, and of those that it makes ahead. ranges: as those of `prepare`. Local. */
+    size_t (*kept)(const iso_batch *batch, const iso_row_range *ranges, int count);
     /* NULL, or a function for messages: the number, in the source of the data set, of a row of the batch that had
      * this `position`; -1: not known. A step calls it after an error of the data, when later batches may have been
      * made, so it must be valid until the step with the batch is over. Local. */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 static _Atomic size_t held, peak;
 
@@ -104,6 +105,16 @@ char *iso_strdup(const char *text)
     size_t length = strlen(text) + 1;
     char *copy = allocate(length);
     return copy ? memcpy(copy, text, length) : NULL;
+}
+
+void iso_memory_give_back(void *memory, size_t begin, size_t bytes)
+{
+    const block *header = (const block *)((const char *)memory - ISO_ALIGN);
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t first = ((size_t)(uintptr_t)memory + begin + page - 1) / page * page,
+                 end = ((size_t)(uintptr_t)memory + begin + bytes) / page * page;
+    if (header->mapped && first < end)
+        madvise((char *)memory + (first - (size_t)(uintptr_t)memory), end - first, MADV_DONTNEED);
 }
 
 size_t iso_memory_room(const void *memory)

@@ -37,6 +37,10 @@ char *iso_strdup(const char *text);
  * NULL: 0. */
 size_t iso_memory_room(const void *memory);
 
+/* Gives the whole pages within [begin, begin + bytes) of memory from iso_alloc back to the system, if it is large.
+ * They read as zeros from then on. They are still accounted as held. */
+void iso_memory_give_back(void *memory, size_t begin, size_t bytes);
+
 /* The bytes that a block of `bytes` takes of what is accounted, with its header and the end that may be read. */
 size_t iso_memory_taken(size_t bytes);
 

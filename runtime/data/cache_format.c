@@ -105,7 +105,7 @@ iso_status iso_cache_file_open(const char *path, const iso_cache_layout *layout,
     struct stat about;
     void *mapping = MAP_FAILED;
     iso_status status = ISO_OK;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* does not wait for the writer of a pipe */
     if (fd < 0 && errno == ENOENT)
         return ISO_OK;
     if (fd < 0 || fstat(fd, &about) != 0)
@@ -303,13 +303,20 @@ static int open_unnamed(const char *path, char self[SELF])
     return -1;
 }
 
-/* Gives it its name. An older file of this name, which was found to be no cache of these rows, is removed first. */
-static bool give_name(const char *self, const char *path)
+/* Gives it its name. An older file of this name, which was found to be no cache of these rows, is removed first; a
+ * device, pipe or link is refused. */
+static iso_status give_name(const char *self, const char *path)
 {
-    while (linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW) != 0)
-        if (errno != EEXIST || (unlink(path) != 0 && errno != ENOENT))
-            return false;
-    return true;
+    iso_status status = ISO_OK;
+    while (linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW) != 0) {
+        const bool taken = errno == EEXIST;
+        if (taken)
+            ISO_TRY(iso_file_check_name(path));
+        if (!taken || (unlink(path) != 0 && errno != ENOENT))
+            return iso_file_failed(path, "the new file cannot be given this name");
+    }
+done:
+    return status;
 }
 
 iso_status iso_cache_file_write(const char *path, const iso_cache_layout *layout, iso_node *top,
@@ -317,6 +324,9 @@ iso_status iso_cache_file_write(const char *path, const iso_cache_layout *layout
 {
     char self[SELF];
     iso_text name = {0};
+    iso_status status = iso_file_check_name(path);
+    if (status != ISO_OK)
+        return iso_error_prefix(status, "cache ");
     iso_text_add(&name, "%s.XXXXXX", path);
     if (name.failed)
         return iso_no_memory("the name of cache '%s'", path);
@@ -325,14 +335,17 @@ iso_status iso_cache_file_write(const char *path, const iso_cache_layout *layout
     if (!unnamed)
         fd = mkostemp(name.data, O_CLOEXEC);
     if (fd < 0) {
-        iso_status status = iso_error(ISO_IO, "cannot make cache '%s': %s", path, strerror(errno));
+        status = iso_error(ISO_IO, "cannot make cache '%s': %s", path, strerror(errno));
         iso_text_free(&name);
         return status;
     }
-    iso_status status = fill_file(fd, path, layout, top, order, rounds);
+    status = fill_file(fd, path, layout, top, order, rounds);
     fchmod(fd, 0644);
-    if (status == ISO_OK && !(unnamed ? give_name(self, path) : rename(name.data, path) == 0))
-        status = iso_error(ISO_IO, "cannot rename the new file to cache '%s': %s", path, strerror(errno));
+    if (status == ISO_OK) {
+        status = unnamed ? give_name(self, path) : iso_file_take_name(name.data, path, false);
+        if (status != ISO_OK)
+            iso_error_prefix(status, "cache ");
+    }
     close(fd);
     if (status == ISO_OK)
         sync_folder(path);

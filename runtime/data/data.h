@@ -288,7 +288,8 @@ ISO_API iso_status iso_dataset_batch_with(iso_dataset *dataset, const iso_datase
  * Otherwise in a file. The file is read if it is complete and was made from the same source, shapes and
  * stages. A change of a map's function is not noticed: remove the file then. Otherwise the file is made now,
  * by the chief and by one rank of each host that does not see the chief's file. It gets its name when it is
- * complete. A broken file is replaced, with a warning. ISO_IO: it cannot be written or mapped. Collective. */
+ * complete. A broken file is replaced, with a warning. ISO_INVALID: `path` is that of a folder, device or pipe, or
+ * of a symbolic link that the file would replace. ISO_IO: it cannot be written or mapped. Collective. */
 ISO_API iso_status iso_dataset_cache(iso_dataset *dataset, const char *path);
 
 /* Lets a thread read up to n batches ahead while a step runs: the rows that this rank has read of earlier batches.

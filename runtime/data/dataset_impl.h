@@ -3,6 +3,7 @@
 #define ISO_DATA_DATASET_IMPL_H
 
 #include "runtime/data/data.h"
+#include "runtime/data/fractions.h"
 #include "runtime/data/generator_impl.h"
 #include "runtime/data/local_rows_impl.h"
 #include "runtime/data/node_impl.h"
@@ -17,6 +18,8 @@ struct iso_dataset {
     int64_t prefetch;
     iso_status failed; /* the first error of a stage */
     char *message;     /* its message */
+
+    bool fraction[ISO_MAX_COMPONENTS]; /* it must be from 0 to 1 */
 
     bool started; /* `order` is built for `epoch`, and the prefetcher for the stages */
     int64_t epoch;

@@ -35,17 +35,35 @@ typedef struct offer {
     char path[48];
 } offer;
 
-static head make_head(const iso_node *node)
+/* Memory that is copied as a whole: the rows of a component, or of several whose rows overlap, as tokens and their
+ * targets do. */
+typedef struct segment {
+    const char *begin;
+    size_t bytes, at; /* at: its place in the shared memory */
+} segment;
+
+/* Fills in the header and the segments, of which the last one has no bytes. */
+static void find_segments(const iso_node *node, head *h, segment segments[ISO_MAX_COMPONENTS + 1])
 {
-    head h = {.magic = head_magic, .spec = node->spec, .rows = node->spans.rows, .identity = node->identity};
-    size_t at = sizeof h;
+    segment *last = segments;
+    *h =
+        (head){.magic = head_magic, .spec = node->spec, .rows = node->spans.rows, .identity = node->identity};
+    *last = (segment){.at = sizeof *h};
     for (int i = 0; i < node->spec.n_components; i++) {
-        at = (at + ISO_ALIGN - 1) / ISO_ALIGN * ISO_ALIGN;
-        h.offset[i] = at;
-        at += (size_t)h.rows * node->spec.bytes[i];
+        const char *rows = node->ops->peek(node, i, 0);
+        const size_t bytes = (size_t)h->rows * node->spec.bytes[i];
+        size_t within = (size_t)((uintptr_t)rows - (uintptr_t)last->begin);
+        if (within >= last->bytes) {
+            const size_t end = last->at + last->bytes;
+            last += last->bytes > 0;
+            *last = (segment){.begin = rows, .at = (end + ISO_ALIGN - 1) / ISO_ALIGN * ISO_ALIGN};
+            within = 0;
+        }
+        h->offset[i] = last->at + within;
+        last->bytes = within + bytes > last->bytes ? within + bytes : last->bytes;
     }
-    h.bytes = at;
-    return h;
+    h->bytes = last->at + last->bytes;
+    last[1].bytes = 0;
 }
 
 static bool write_at(int fd, const void *from, size_t bytes, size_t at)
@@ -53,15 +71,32 @@ static bool write_at(int fd, const void *from, size_t bytes, size_t at)
     return lseek(fd, (off_t)at, SEEK_SET) >= 0 && iso_file_write(fd, from, bytes);
 }
 
-/* Copies the rows of a node into an unnamed file in memory (memfd); -1 if there is not enough memory or memfd
- * is not supported. It is written, not mapped, so that a lack of memory is an error and not a signal. */
+enum { BLOCK = 4 << 20 }; /* bytes that the host holds twice for a moment */
+
+/* Copies a segment, and gives its memory back as it goes. */
+static bool copy_segment(int fd, const segment *p, const iso_memory_rows *memory)
+{
+    bool good = true;
+    for (size_t at = 0; at < p->bytes && good; at += BLOCK) {
+        const size_t bytes = p->bytes - at < BLOCK ? p->bytes - at : BLOCK;
+        good = write_at(fd, p->begin + at, bytes, p->at + at);
+        iso_memory_rows_give_back(memory, p->begin + at, bytes);
+    }
+    return good;
+}
+
+/* Moves the rows of a source in memory into an unnamed file in memory (memfd); -1 if there is not enough memory or
+ * memfd is not supported. It is written, not mapped, so that a lack of memory is an error and not a signal. In any
+ * case the node has no rows any more. */
 static int copy_out(const iso_node *node)
 {
-    head h = make_head(node);
+    head h;
+    segment segments[ISO_MAX_COMPONENTS + 1];
     int fd = memfd_create("isogrid-data", MFD_CLOEXEC);
+    find_segments(node, &h, segments);
     bool good = fd >= 0 && write_at(fd, &h, sizeof h, 0);
-    for (int i = 0; i < node->spec.n_components && good; i++)
-        good = write_at(fd, node->ops->peek(node, i, 0), (size_t)h.rows * node->spec.bytes[i], h.offset[i]);
+    for (const segment *p = segments; p->bytes > 0 && good; p++)
+        good = copy_segment(fd, p, iso_memory_node_rows(node));
     if (!good && fd >= 0)
         close(fd);
     return good ? fd : -1;
@@ -100,20 +135,18 @@ static iso_status take_offer(const offer *from, const char *name, iso_node **nod
     return status;
 }
 
-/* Offers the rows of the node to the other ranks; the node becomes one over the shared memory. */
+/* Offers the rows of the node to the other ranks; the node becomes one over the shared memory, or NULL if there is
+ * not enough of it. */
 static iso_status make_offer(iso_node **node, int *fd, offer *mine)
 {
     iso_node *shared = NULL;
     *fd = copy_out(*node);
-    if (*fd < 0)
-        return ISO_OK;
-    iso_status status = map_in(*fd, (*node)->name, &shared);
-    if (!shared)
-        return status;
+    iso_status status = *fd >= 0 ? map_in(*fd, (*node)->name, &shared) : ISO_OK;
     iso_node_release(*node);
     *node = shared;
-    snprintf(mine->path, sizeof mine->path, "/proc/%ld/fd/%d", (long)getpid(), *fd);
-    return ISO_OK;
+    if (shared)
+        snprintf(mine->path, sizeof mine->path, "/proc/%ld/fd/%d", (long)getpid(), *fd);
+    return status;
 }
 
 static iso_status share(iso_context *ctx, const char *name, iso_node **node)
@@ -122,7 +155,7 @@ static iso_status share(iso_context *ctx, const char *name, iso_node **node)
     offer shared = {""};
     int fd = -1;
     iso_status status = ISO_OK;
-    if (leads && iso_host_ranks(ctx) > 1 && (*node)->cheap)
+    if (leads && iso_host_ranks(ctx) > 1 && iso_memory_node_rows(*node))
         status = make_offer(node, &fd, &shared);
     ISO_TRY(iso_agree(ctx, status));
     ISO_TRY(iso_broadcast_in_hosts(ctx, &shared, sizeof shared));

@@ -3,6 +3,7 @@
 
 #include "runtime/base/arguments.h"
 #include "runtime/base/hash.h"
+#include "runtime/base/text.h"
 #include "runtime/base/thread_modes.h"
 #include "runtime/data/dataset_impl.h"
 
@@ -50,25 +51,6 @@ static iso_status read_rows(const iso_batch *batch, int component, int64_t begin
     return ds->top->ops->gather(ds->top, component, &rows, dtype, out);
 }
 
-static iso_status read_whole(const iso_batch *batch, int component, int64_t begin, int64_t count,
-                             iso_dtype dtype, void *out)
-{
-    iso_status status = check_range(batch, component, begin, count, dtype);
-    return status == ISO_OK ? read_rows(batch, component, begin, count, NULL, dtype, out) : status;
-}
-
-static iso_status read_part(const iso_batch *batch, int component, int64_t begin, int64_t count,
-                            const iso_box *part, iso_dtype dtype, void *out)
-{
-    iso_status status = check_range(batch, component, begin, count, dtype);
-    if (status == ISO_OK)
-        status = check_part(batch, component, part);
-    if (status != ISO_OK || iso_box_count(part) == 0)
-        return status;
-    iso_row_part of_row = {.shape = &batch->shape[component], .box = part};
-    return read_rows(batch, component, begin, count, &of_row, dtype, out);
-}
-
 /* Maps and caches give as many rows as they take. The order of another epoch is not kept. */
 static int64_t source_row(const iso_batch *batch, int64_t position, int64_t row)
 {
@@ -84,6 +66,76 @@ static int64_t source_row(const iso_batch *batch, int64_t position, int64_t row)
         order = &node->in;
     }
     return -1;
+}
+
+/* The number of the first element that is below 0 or above 1; -1: none is. */
+#define FIND_OUTSIDE(name, type)                                                                             \
+    static int64_t name(const void *values, int64_t count)                                                   \
+    {                                                                                                        \
+        const type *x = values;                                                                              \
+        int outside = 0;                                                                                     \
+        int64_t at = 0;                                                                                      \
+        for (int64_t i = 0; i < count; i++)                                                                  \
+            outside |= (x[i] < 0) | (x[i] > 1);                                                              \
+        while (outside && at < count && !(x[at] < 0 || x[at] > 1))                                           \
+            at++;                                                                                            \
+        return outside ? at : -1;                                                                            \
+    }
+FIND_OUTSIDE(find_outside_f32, float)
+FIND_OUTSIDE(find_outside_f64, double)
+
+/* values: rows from row `begin` of the batch on, each of as many elements. */
+static iso_status check_fractions(const iso_batch *batch, int component, int64_t begin, int64_t elements,
+                                  int64_t count, iso_dtype dtype, const void *values)
+{
+    const iso_dataset *ds = batch->impl;
+    const char *name = ds->top->spec.name[component];
+    const int64_t at = dtype == ISO_F32   ? find_outside_f32(values, count * elements)
+                       : dtype == ISO_F64 ? find_outside_f64(values, count * elements)
+                                          : -1;
+    char value[64];
+    if (at < 0)
+        return ISO_OK;
+    iso_element_text(dtype, (const char *)values + (size_t)at * iso_dtype_size(dtype), value, sizeof value);
+    const int64_t row = begin + at / elements, source = source_row(batch, batch->position, row);
+    iso_text where = {0};
+    iso_text_add(&where, "row %" PRId64 " of the batch", row);
+    if (source >= 0)
+        iso_text_add(&where, " (row %" PRId64 " of the data set)", source);
+    iso_status status = iso_error(
+        ISO_INVALID, "%s: component %d%s%s%s, %s: %s is not from 0 to 1, which the loss needs", ds->top->name,
+        component, *name ? " (" : "", name, *name ? ")" : "", iso_text_get(&where), value);
+    iso_text_free(&where);
+    return status;
+}
+
+static iso_status read_whole(const iso_batch *batch, int component, int64_t begin, int64_t count,
+                             iso_dtype dtype, void *out)
+{
+    iso_status status = check_range(batch, component, begin, count, dtype);
+    if (status == ISO_OK)
+        status = read_rows(batch, component, begin, count, NULL, dtype, out);
+    const iso_dataset *ds = batch->impl;
+    return status == ISO_OK && ds->fraction[component]
+               ? check_fractions(batch, component, begin, ds->top->spec.elements[component], count, dtype,
+                                 out)
+               : status;
+}
+
+static iso_status read_part(const iso_batch *batch, int component, int64_t begin, int64_t count,
+                            const iso_box *part, iso_dtype dtype, void *out)
+{
+    iso_status status = check_range(batch, component, begin, count, dtype);
+    if (status == ISO_OK)
+        status = check_part(batch, component, part);
+    if (status != ISO_OK || iso_box_count(part) == 0)
+        return status;
+    iso_row_part of_row = {.shape = &batch->shape[component], .box = part};
+    status = read_rows(batch, component, begin, count, &of_row, dtype, out);
+    const iso_dataset *ds = batch->impl;
+    return status == ISO_OK && ds->fraction[component]
+               ? check_fractions(batch, component, begin, iso_box_count(part), count, dtype, out)
+               : status;
 }
 
 /* ---- rows of other ranks ---- */
@@ -159,6 +211,12 @@ static iso_status start_prefetcher(iso_dataset *ds)
     return iso_prefetcher_create(ds->top, &ds->order, ds->prefetch, threads, &ds->prefetcher);
 }
 
+static size_t iterate_kept(const iso_batch *batch, const iso_row_range *ranges, int count)
+{
+    const iso_dataset *ds = batch->impl;
+    return iso_prefetcher_kept(ds->prefetcher, ranges, count);
+}
+
 static void describe_batch(iso_dataset *ds)
 {
     const iso_spec *spec = &ds->top->spec;
@@ -171,6 +229,7 @@ static void describe_batch(iso_dataset *ds)
     batch->read = read_whole;
     batch->read_part = read_part;
     batch->prepare = ds->window ? iterate_prepare : NULL;
+    batch->kept = ds->prefetcher ? iterate_kept : NULL;
     batch->source_row = ds->generator ? NULL : source_row;
     batch->source = ds->top->name;
 }
@@ -220,6 +279,12 @@ iso_status iso_dataset_rewind(iso_dataset *ds, int64_t epoch)
         return iso_error(ISO_INVALID, "%s: rewind to epoch %" PRId64 "; it must not be negative",
                          ds->top->name, epoch);
     return go_to(ds, epoch, 0);
+}
+
+void iso_dataset_need_fractions(iso_dataset *ds, const bool fraction[ISO_MAX_COMPONENTS])
+{
+    for (int i = 0; ds && i < ISO_MAX_COMPONENTS; i++)
+        ds->fraction[i] = fraction[i];
 }
 
 static iso_status prepare_generated(const iso_batch *batch, const iso_row_range *ranges, int count)

@@ -47,6 +47,21 @@ static void memory_node_destroy(iso_node *node)
 static const iso_node_ops memory_ops = {
     .gather = memory_node_gather, .peek = peek, .destroy = memory_node_destroy};
 
+const iso_memory_rows *iso_memory_node_rows(const iso_node *node)
+{
+    return node->ops == &memory_ops ? node->impl : NULL;
+}
+
+void iso_memory_rows_give_back(const iso_memory_rows *memory, const void *begin, size_t bytes)
+{
+    for (int i = 0; i < ISO_MAX_COMPONENTS; i++) {
+        const size_t room = iso_memory_room(memory->owned[i]),
+                     at = (size_t)((uintptr_t)begin - (uintptr_t)memory->owned[i]);
+        if (at < room)
+            iso_memory_give_back(memory->owned[i], at, bytes < room - at ? bytes : room - at);
+    }
+}
+
 iso_status iso_memory_node(const char *name, const iso_spec *spec, const iso_spans *spans,
                            const iso_memory_rows *memory, iso_node **node)
 {

@@ -95,6 +95,10 @@ typedef struct iso_memory_rows {
 iso_status iso_memory_node(const char *name, const iso_spec *spec, const iso_spans *spans,
                            const iso_memory_rows *memory, iso_node **node);
 void iso_memory_rows_free(iso_memory_rows *memory);
+/* The rows of such a source, lent; NULL: the node is another one. */
+const iso_memory_rows *iso_memory_node_rows(const iso_node *node);
+/* Gives memory back to the system (iso_memory_give_back) if the rows own it. */
+void iso_memory_rows_give_back(const iso_memory_rows *memory, const void *begin, size_t bytes);
 
 /* A node of the results of `function` on the elements of `up`. */
 struct iso_dataset_map_options;

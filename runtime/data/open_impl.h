@@ -34,9 +34,9 @@ typedef struct iso_opener {
     const void *arguments;
 } iso_opener;
 
-/* The first rank of each host opens the source. If its rows are in memory, the host's other ranks map them,
- * so that the pages exist once. If they cannot be shared, each rank opens the source by itself.
- * ISO_INVALID: the first ranks of the hosts found different rows. All ranks get the same status. Collective. */
+/* The first rank of each host opens the source. If its rows are in memory, the host's other ranks map them, so that
+ * the pages exist once, but for 4 MiB while they are moved. If they cannot be shared, each rank opens the source by
+ * itself. ISO_INVALID: the hosts' first ranks found different rows. All ranks get the same status. Collective. */
 iso_status iso_host_shared_open(iso_context *ctx, const char *name, const iso_opener *opener,
                                 iso_node **node);
 

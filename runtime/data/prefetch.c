@@ -263,6 +263,22 @@ int64_t iso_prefetcher_ahead(const iso_prefetcher *f)
     return f->n_buffers - 1;
 }
 
+/* Whole units are made. */
+size_t iso_prefetcher_kept(const iso_prefetcher *f, const iso_row_range *ranges, int count)
+{
+    int64_t units = 0, next = 0; /* next: the first unit after those that are counted */
+    size_t row_bytes = 0;
+    for (int i = 0; i < count; i++) {
+        const int64_t first = ranges[i].begin / f->unit_rows,
+                      end = (ranges[i].begin + ranges[i].count + f->unit_rows - 1) / f->unit_rows;
+        units += end - (first > next ? first : next < end ? next : end);
+        next = end;
+    }
+    for (int i = 0; f->keeps && i < f->top->spec.n_components; i++)
+        row_bytes += f->top->spec.bytes[i];
+    return (size_t)(units * f->unit_rows * f->n_buffers) * row_bytes;
+}
+
 /* Makes the units that no thread has begun, then waits for those that others are making, and makes again
  * those that failed. */
 static iso_status ensure(iso_prefetcher *f, buffer *s, int64_t first, int64_t last)

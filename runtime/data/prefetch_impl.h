@@ -22,6 +22,8 @@ void iso_prefetcher_advance(iso_prefetcher *prefetcher, int64_t batch, int64_t e
 void iso_prefetcher_limit(iso_prefetcher *prefetcher, int64_t limit);
 /* The number of batches that may be made in advance. */
 int64_t iso_prefetcher_ahead(const iso_prefetcher *prefetcher);
+/* The bytes of its buffers that are used if these rows of batches are read: disjoint ranges, in increasing order. */
+size_t iso_prefetcher_kept(const iso_prefetcher *prefetcher, const iso_row_range *ranges, int count);
 /* Reads rows of the current batch, or a part of each. Several threads may call it at once. */
 iso_status iso_prefetcher_read(iso_prefetcher *prefetcher, int component, int64_t begin, int64_t count,
                                const iso_row_part *part, iso_dtype dtype, void *out);

@@ -16,14 +16,10 @@
 extern "C" {
 #endif
 
+/* ISO_SCHEDULE_CONSTANT, which is 0 and the learning rate itself, ...: the schedules in schedules/list.h. */
 typedef enum iso_schedule_kind {
-    ISO_SCHEDULE_CONSTANT = 0, /* the learning rate itself */
-    ISO_SCHEDULE_EXPONENTIAL,
-    ISO_SCHEDULE_COSINE,
-    ISO_SCHEDULE_PIECEWISE,
-    ISO_SCHEDULE_POLYNOMIAL,
-    ISO_SCHEDULE_INVERSE_TIME,
-    ISO_SCHEDULE_COSINE_RESTARTS,
+#define SCHEDULE(name, NAME, settings) ISO_SCHEDULE_##NAME,
+#include "runtime/graph/schedules/list.h"
 } iso_schedule_kind;
 
 /* Keras's schedules over the optimizer's iterations; members that a kind does not use are 0. */

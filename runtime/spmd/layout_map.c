@@ -22,7 +22,7 @@ iso_status iso_layout_map_create(iso_mesh *mesh, iso_layout_map **out)
 
 static void free_entry(iso_map_entry *entry)
 {
-    iso_free(entry->key);
+    iso_free(entry->given);
     iso_free(entry->text);
     iso_pattern_destroy(entry->pattern);
 }
@@ -57,6 +57,12 @@ void iso_layout_map_set_strict(iso_layout_map *map, bool strict)
     map->strict = strict;
 }
 
+/* The key without the mark that it may match nothing. */
+static const char *unmarked(const char *key)
+{
+    return key + (*key == '?');
+}
+
 static iso_status add_entry(iso_layout_map *map, iso_map_entry fresh)
 {
     return iso_list_add(map->entries, map->count, fresh, "the keys of a layout map");
@@ -65,8 +71,10 @@ static iso_status add_entry(iso_layout_map *map, iso_map_entry fresh)
 iso_status iso_layout_map_set(iso_layout_map *map, const char *key, const char *layout)
 {
     ISO_NEED(map, key, layout);
+    const char *given = key;
     iso_status status;
     iso_map_entry fresh = {0};
+    key = unmarked(given);
     for (int i = 0; i < map->count; i++)
         if (strcmp(map->entries[i].key, key) == 0)
             return iso_error(ISO_INVALID, "layout key '%s' is set twice: to '%s' and to '%s'", key,
@@ -76,10 +84,12 @@ iso_status iso_layout_map_set(iso_layout_map *map, const char *key, const char *
     ISO_TRY(iso_pattern_create(key, &fresh.pattern));
     fresh.plain = iso_pattern_is_plain(key);
     fresh.of_optimizer = iso_path_of_optimizer(key);
-    fresh.key = iso_strdup(key);
+    fresh.optional = key != given;
+    fresh.given = iso_strdup(given);
     fresh.text = iso_strdup(layout);
-    if (!fresh.key || !fresh.text)
+    if (!fresh.given || !fresh.text)
         ISO_TRY(iso_no_memory("the layout key '%s'", key));
+    fresh.key = unmarked(fresh.given);
     ISO_TRY(add_entry(map, fresh));
     return ISO_OK;
 done:
@@ -106,6 +116,7 @@ iso_status iso_layout_map_remove(iso_layout_map *map, const char *key)
 {
     ISO_NEED(map, key);
     int at = 0;
+    key = unmarked(key);
     while (at < map->count && strcmp(map->entries[at].key, key) != 0)
         at++;
     if (at == map->count)
@@ -127,7 +138,7 @@ const char *iso_layout_map_key(const iso_layout_map *map, int index)
 {
     if (ISO_ANY_NULL(map))
         return NULL;
-    return index >= 0 && index < map->count ? map->entries[index].key : NULL;
+    return index >= 0 && index < map->count ? map->entries[index].given : NULL;
 }
 
 const char *iso_layout_map_layout(const iso_layout_map *map, int index)

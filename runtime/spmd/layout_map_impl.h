@@ -10,12 +10,14 @@
 #define ISO_OPTIMIZER_PREFIX "optimizer:"
 
 typedef struct iso_map_entry {
-    char *key;
+    char *given;     /* the key as it was set, perhaps with '?' */
+    const char *key; /* without it; within `given` */
     char *text;
     iso_layout layout;
     iso_pattern *pattern;
     bool plain;        /* contains no special character of expressions: it matches only itself */
     bool of_optimizer; /* applies to slots of optimizers, not to variables and outputs */
+    bool optional;     /* it may match nothing */
     bool used, reported;
 } iso_map_entry;
 

@@ -126,7 +126,7 @@ ISO_API void iso_layout_map_destroy(iso_layout_map *map);
  * "data+model, -". ISO_INVALID: the map has the key; the key is no regular expression; the layout does not parse
  * or names an axis that the mesh does not have. Functions that exist keep their layouts: a key that is set later
  * counts for functions that are made after it, and one that would change the layout of a variable is an error of the
- * first of them. Local. */
+ * first of them. A '?' before the key ("?logits/kernel") is no part of it; it may then match nothing. Local. */
 ISO_API iso_status iso_layout_map_set(iso_layout_map *map, const char *key, const char *layout);
 /* Removes a key (the key itself, not an expression). ISO_INVALID if the map does not have it. Local. */
 ISO_API iso_status iso_layout_map_remove(iso_layout_map *map, const char *key);
@@ -143,7 +143,7 @@ ISO_API iso_status iso_layout_map_get(iso_layout_map *map, const char *path, con
  * Keras's tuples, or as text: {"d1/kernel": "-, model"}. Rank 0 reads it. ISO_INVALID names file, line,
  * column, key and value. Collective. */
 ISO_API iso_status iso_layout_map_read(iso_layout_map *map, const char *path);
-/* Makes a key that matches nothing an error instead of a warning. */
+/* Makes a key that matches nothing an error instead of a warning, but for keys that were set with '?'. */
 ISO_API void iso_layout_map_set_strict(iso_layout_map *map, bool strict);
 
 /* ---- distributions: the layouts of the tensors of a graph on a mesh. Graphs hold theirs. ---- */

@@ -118,7 +118,7 @@ iso_status iso_layout_map_report_unmatched_keys(iso_layout_map *map, const char 
         slots |= iso_path_of_optimizer(paths[i]);
     for (int i = 0; i < map->count; i++) {
         iso_map_entry *entry = &map->entries[i];
-        if (entry->used || entry->reported || (entry->of_optimizer && !slots))
+        if (entry->optional || entry->used || entry->reported || (entry->of_optimizer && !slots))
             continue;
         ISO_TRY(matches_any(entry, paths, count, &found));
         entry->used = found;

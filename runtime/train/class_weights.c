@@ -46,11 +46,21 @@ static iso_tensor *weights_of(iso_tensor *classes, const double *weights, int co
     return iso_by_mode(iso_add(known, others), ones);
 }
 
-iso_tensor *iso_class_weights_apply(iso_tensor *weights, iso_tensor *target, iso_tensor *output, bool labels,
-                                    const double *of_classes, int count)
+/* The number of classes that the targets can have; 0: any. A fraction by itself is of class 0 or 1. */
+static int64_t possible_classes(iso_tensor *target, iso_tensor *output, iso_loss_targets targets)
 {
     const iso_shape *y = iso_tensor_shape(output);
-    int64_t classes = labels ? y->dim[y->rank - 1] : width_of(target, labels);
+    const int64_t width = width_of(target, false);
+    if (targets == ISO_LOSS_OF_CLASSES)
+        return y->dim[y->rank - 1];
+    return width == 0 && targets == ISO_LOSS_OF_FRACTIONS ? 2 : width;
+}
+
+iso_tensor *iso_class_weights_apply(iso_tensor *weights, iso_tensor *target, iso_tensor *output,
+                                    iso_loss_targets targets, const double *of_classes, int count)
+{
+    const bool labels = targets == ISO_LOSS_OF_CLASSES;
+    const int64_t classes = possible_classes(target, output, targets);
     if (classes && count > classes) {
         iso_graph_fail(iso_tensor_graph(target),
                        "class weights: class %d has one, there are classes 0 to %lld", count - 1,

@@ -245,6 +245,12 @@ static iso_status prepare_lent(const iso_batch *batch, const iso_row_range *rang
     return iterator->lent->prepare(iterator->lent, ranges, count);
 }
 
+static size_t kept_of_lent(const iso_batch *batch, const iso_row_range *ranges, int count)
+{
+    const iso_input_iterator *iterator = batch->impl;
+    return iterator->lent->kept(iterator->lent, ranges, count);
+}
+
 static void begin_parts(iso_input_iterator *iterator, const iso_model *model, int parts, iso_dataset *data,
                         int64_t begin, int64_t steps)
 {
@@ -336,6 +342,7 @@ const iso_batch *iso_input_iterator_next(iso_input_iterator *iterator)
     iterator->lent = batch;
     iterator->reshaped.rows = batch->rows;
     iterator->reshaped.prepare = batch->prepare ? prepare_lent : NULL;
+    iterator->reshaped.kept = batch->kept ? kept_of_lent : NULL;
     iterator->reshaped.source_row = batch->source_row ? source_row_of_lent : NULL;
     iterator->reshaped.position = batch->position;
     iterator->reshaped.source = batch->source;

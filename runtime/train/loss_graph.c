@@ -148,8 +148,9 @@ static iso_shape weight_shape(const objective *o, bool positions)
 /* Weights of classes count like weights of rows, with which they are multiplied. */
 static void weigh_classes(objective *o, const iso_compile_options *options)
 {
-    bool labels = !o->options.loss_function && iso_loss_targets_of(o->options.loss) == ISO_LOSS_OF_CLASSES;
-    o->weights = iso_class_weights_apply(o->weights, o->target, o->output, labels, options->class_weights,
+    const iso_loss_targets targets =
+        o->options.loss_function ? ISO_LOSS_OF_VALUES : iso_loss_targets_of(o->options.loss);
+    o->weights = iso_class_weights_apply(o->weights, o->target, o->output, targets, options->class_weights,
                                          options->n_class_weights);
 }
 

@@ -52,10 +52,10 @@ iso_tensor *iso_reduce_masked_loss(iso_tensor *values, iso_tensor *weights, iso_
 /* The weights (NULL: ones), or 0 where the mask does not count. */
 iso_tensor *iso_loss_mask_weights(iso_tensor *weights, iso_tensor *mask);
 
-/* The weights (NULL: ones) times those of the classes 0 .. count - 1, in training alone. labels: targets are classes,
- * not numbers for the classes. More classes than there are: an error in the graph. */
-iso_tensor *iso_class_weights_apply(iso_tensor *weights, iso_tensor *target, iso_tensor *output, bool labels,
-                                    const double *of_classes, int count);
+/* The weights (NULL: ones) times those of the classes 0 .. count - 1, in training alone. targets: those of the loss.
+ * More classes than there are: an error in the graph. */
+iso_tensor *iso_class_weights_apply(iso_tensor *weights, iso_tensor *target, iso_tensor *output,
+                                    iso_loss_targets targets, const double *of_classes, int count);
 /* ISO_INVALID if weights of classes make no sense. */
 iso_status iso_class_weights_check(const double *of_classes, int count, int n_outputs);
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "runtime/backend/backend.h"
-#include "runtime/graph/schedules/list.h"
+#include "runtime/graph/schedules/rule.h"
 #include "runtime/train/state_impl.h"
 
 iso_status iso_state_parse(const iso_saved_file *file, json_t **root)

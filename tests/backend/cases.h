@@ -178,7 +178,7 @@ static const int64_t product_sizes[][3] = {/* m, n, k */
                                            {5, 7, 3},       {33, 65, 129}, {0, 5, 3},      {4, 0, 3},
                                            {4, 5, 0},       {64, 64, 64},  {17, 40, 1000}, {170, 700, 40},
                                            {60, 1029, 9},   {1, 200, 600}, {9, 200, 300},  {130, 80, 270},
-                                           {200, 130, 100}, {2, 512, 130}};
+                                           {200, 130, 100}, {2, 512, 130}, {100, 512, 40}, {40, 520, 210}};
 enum { PRODUCTS = sizeof product_sizes / sizeof *product_sizes };
 
 static bool matmul(trial *t, int index)
@@ -202,10 +202,10 @@ static bool matmul(trial *t, int index)
     output(t, to, DIMS(m, n));
     if (index % 20 == 5 || index % 20 == 10) { /* batches of products */
         t->inputs = t->outputs = 0;
-        dtype = dtype == ISO_F64 ? ISO_F32 : dtype;
+        dtype = dtype == ISO_F64 && which % 2 == 0 ? ISO_F32 : dtype;
         input(t, dtype, -1, 1, DIMS(3, m, k));
         input(t, dtype, -1, 1, DIMS(3, k, n));
-        output(t, ISO_F32, DIMS(3, m, n));
+        output(t, dtype == ISO_F64 ? ISO_F64 : ISO_F32, DIMS(3, m, n));
     }
     return true;
 }
@@ -237,6 +237,15 @@ static const struct {
     {2, 4, 4, 520, 530, 1, 1, {2, 2}, {0, 0}, {0, 0}},  /* elements of x that no window has */
     {40, 4, 4, 1100, 48, 1, 1, {2, 2}, {0, 0}, {0, 0}}, /* several blocks of sums in the gradient of x */
     {5, 7, 6, 33, 48, 3, 3, {1, 1}, {1, 1}, {1, 1}},    /* Winograd's */
+    /* What threads divide in bands of rows, or in rows and channels of the kernel: few taps, many channels, strides,
+     * filters in the rows of products, Winograd's. */
+    {1, 56, 60, 1, 40, 3, 3, {1, 1}, {1, 1}, {1, 1}},
+    {1, 17, 5, 170, 180, 3, 3, {2, 1}, {1, 1}, {1, 1}},
+    {1, 30, 31, 20, 24, 4, 3, {3, 2}, {3, 0}, {3, 1}},
+    {4, 10, 14, 49, 21, 3, 2, {1, 1}, {1, 0}, {1, 1}},
+    {3, 9, 9, 50, 70, 3, 3, {1, 1}, {1, 1}, {1, 1}},
+    {1, 19, 18, 32, 48, 3, 3, {1, 1}, {0, 1}, {1, 1}},
+    {5, 9, 9, 70, 40, 1, 1, {1, 1}, {0, 0}, {0, 0}},
 };
 
 /* Each of them in float32, in float64 where that is small, with groups and dilation where these fit, and with

@@ -310,6 +310,7 @@ static const recurrence_case recurrence_cases[] = {
     {2, 1, 7, ISO_CELL_LINEAR, ISO_CELL_LINEAR, true, false, false, {0}, {0}},
     {0, 3, 5, ISO_CELL_TANH, ISO_CELL_SIGMOID, true, false, false, {0}, {0}},
     {65, 2, 40, ISO_CELL_HARD_SIGMOID, ISO_CELL_RELU, false, false, false, {0}, {0}},
+    {13, 6, 60, ISO_CELL_TANH, ISO_CELL_SIGMOID, true, true, true, {0}, {0}}, /* divided between threads */
     {3, 4, 5, ISO_CELL_TANH, ISO_CELL_SIGMOID, true, true, true, {5, 6}, {3, 3}},
     {2, 3, 16, ISO_CELL_TANH, ISO_CELL_SIGMOID, false, false, false, {8, 4}, {3, 3}},
     {2, 2, 3, ISO_CELL_RELU, ISO_CELL_HARD_SIGMOID, true, false, false, {1, 7}, {1, 4}},
@@ -475,7 +476,7 @@ static bool experts(trial *t, int index)
         {20, 9, 33, 3, 7, 4, 2, ISO_UNARY_RELU, 0},  {1, 3, 1, 2, 2, 1, 1, ISO_UNARY_GELU_APPROXIMATE, 0},
         {0, 4, 4, 2, 3, 0, 3, ISO_UNARY_SILU, 0},    {6, 4, 0, 2, 3, 0, 3, ISO_UNARY_SILU, 0},
         {45, 48, 56, 2, 2, 0, 2, ISO_UNARY_SILU, 0}, {700, 3, 5, 2, 2, 0, 2, ISO_UNARY_GELU_APPROXIMATE, 0},
-        {5, 4, 6, 2, 9, 9, 0, ISO_UNARY_SILU, 0},
+        {5, 4, 6, 2, 9, 9, 0, ISO_UNARY_SILU, 0},    {600, 30, 50, 3, 5, 1, 4, ISO_UNARY_SILU, 3},
     };
     if (index == 2 * (int)(sizeof cases / sizeof *cases))
         return false;

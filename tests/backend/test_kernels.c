@@ -49,7 +49,8 @@ static void check_all_kernels(void)
     }
     for (int i = 0; kernels[i]; i++)
         ck_assert_msg(
-            divided[i] > 0 || !(kernels[i]->by_rows || kernels[i]->run_part) || is_out_of_reach(kernels[i]),
+            divided[i] > 0 || !(kernels[i]->by_rows || kernels[i]->run_part || kernels[i]->blocks) ||
+                is_out_of_reach(kernels[i]),
             "kernel %s of %s can be divided, and no case divided it", kernels[i]->name, kernels[i]->op);
     for (int i = 0; kernels[i]; i++)
         ck_assert_msg(used[i] > 0 || is_out_of_reach(kernels[i]), "no case took kernel %s of %s",

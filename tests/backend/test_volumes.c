@@ -1,6 +1,7 @@
 /* Convolutions that take the windows along the depth of volumes themselves, for each instruction set of this machine:
  * forward and both gradients, by Winograd and by some slices at a time, against the plain kernels; equal bits for
- * every part of the batch; parts of volumes; the edges of the rule. Ranks: 1, Sanitize: 1 */
+ * every part of the batch, and for the blocks that threads take; parts of volumes; the edges of the rule.
+ * Ranks: 1, Sanitize: 1 */
 #include "tests/backend/harness.h"
 #include "tests/support/run_tests.h"
 
@@ -64,6 +65,9 @@ static void check_by(const trial *t, const trial *moved, const result *want, con
     free_result(t, &again);
 }
 
+/* How often threads divided the work of a kernel: [by Winograd]. */
+static int divided[PASSES][2];
+
 /* Returns the name of the kernel that the backend takes. */
 static const char *check_pass(const shape *s, pass which)
 {
@@ -76,6 +80,7 @@ static const char *check_pass(const shape *s, pass which)
     compare(&t, &want, &got);
     if (t.by_rows && s->n % 2 == 0)
         check_rows(&t, &got);
+    divided[which][strcmp(name, winograd) == 0] += check_division(&t, &got);
     check_by(&t, &moved, &want, slices);
     if (strcmp(name, winograd) == 0)
         check_by(&t, &moved, &want, winograd);
@@ -136,6 +141,9 @@ START_TEST(agrees_with_the_plain_kernels)
             CHECK(strcmp(name, shapes[i].winograd ? winograd : slices) == 0, "shape %zu, %s, %s: by %s", i,
                   ops[which], iso_isa_name(iso_cpu_isa()), name);
         }
+    for (pass which = FORWARD; which < OF_KERNEL; which++)
+        for (int i = 0; i < 2; i++)
+            CHECK(divided[which][i] > 0, "%s %s: no shape was divided", ops[which], i ? winograd : slices);
     iso_cpu_limit_isa(most);
 }
 END_TEST

@@ -67,7 +67,7 @@ static result run_winograd(const trial *t, const shape *s, pass which)
     r.out[0].data = room_for(&t->out[0], 0, &r.owner[0]);
     memset(r.out[0].data, 0xa5, bytes_of(&t->out[0]) + GUARD);
     const iso_conv conv = conv_of(t, s, which), rotated = rotated_of(&conv);
-    const size_t scratch = which == OF_KERNEL ? f->winograd_grad_kernel_scratch(&conv)
+    const size_t scratch = which == OF_KERNEL ? f->winograd_grad_kernel_scratch(&conv, true)
                                               : f->winograd_scratch(which == OF_INPUT ? &rotated : &conv);
     unsigned char *memory = aligned_alloc(64, (scratch + 2 * GUARD) / 64 * 64 + 64);
     ck_assert_ptr_nonnull(memory);
@@ -77,7 +77,7 @@ static result run_winograd(const trial *t, const shape *s, pass which)
     else if (which == OF_INPUT)
         f->winograd(&rotated, true, t->in[1].data, t->in[0].data, r.out[0].data, memory);
     else
-        f->winograd_grad_kernel(&conv, t->in[0].data, t->in[1].data, r.out[0].data, memory);
+        f->winograd_grad_kernel(&conv, -1, t->in[0].data, t->in[1].data, r.out[0].data, memory);
     for (int i = 0; i < GUARD; i++)
         CHECK(memory[scratch + (size_t)i] == 0xff, "%s wrote past its %zu bytes of scratch", describe(t),
               scratch);

@@ -2,6 +2,7 @@
  * Ranks: 1 */
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 #include "tests/data/counted_map.h"
 #include "tests/support/folder.h"
@@ -129,6 +130,59 @@ START_TEST(test_cache_file_fails)
 }
 END_TEST
 
+static void check_refused(const char *message)
+{
+    struct stat before, after;
+    iso_dataset *ds = numbers(NULL, 7);
+    ck_assert_int_eq(lstat(path, &before), 0);
+    OK(iso_dataset_map(ds, ten_times));
+    FAILS(iso_dataset_cache(ds, path), message);
+    ck_assert_int_eq(lstat(path, &after), 0);
+    ck_assert(before.st_ino == after.st_ino && before.st_mode == after.st_mode);
+    iso_dataset_destroy(ds);
+    ck_assert_int_eq(unlink(path), 0);
+}
+
+/* A pipe has no writer, so that a reader would wait. A good cache is read through a link. */
+START_TEST(test_what_is_no_file_stays)
+{
+    char good[160];
+    snprintf(good, sizeof good, "%s/good.cache", folder);
+    ck_assert_int_eq(mkfifo(path, 0600), 0);
+    check_refused("is not a file");
+    ck_assert_int_eq(symlink("/dev/null", path), 0);
+    check_refused("is not a file");
+    ck_assert_int_eq(symlink("nowhere", path), 0);
+    check_refused("it is a symbolic link, which the file would replace");
+    ck_assert_int_eq(calls, 0);
+    iso_dataset_destroy(cached(8, 0));
+    ck_assert_int_eq(rename(path, good), 0);
+    ck_assert_int_eq(symlink("good.cache", path), 0);
+    iso_dataset_destroy(cached(8, 0));
+    ck_assert_int_eq(calls, 8);
+    check_refused("it is a symbolic link, which the file would replace"); /* of other rows */
+    ck_assert_int_eq(unlink(good), 0);
+}
+END_TEST
+
+static iso_status put_a_pipe_there(const iso_element *in, void *const *out, void *user)
+{
+    mkfifo(path, 0600);
+    return ten_times(in, out, user);
+}
+
+START_TEST(test_a_pipe_that_comes_while_rows_are_written_stays)
+{
+    struct stat about;
+    iso_dataset *ds = numbers(NULL, 7);
+    OK(iso_dataset_map(ds, put_a_pipe_there, .threads = 1));
+    ck_assert_int_ne(iso_dataset_cache(ds, path), ISO_OK);
+    ck_assert_msg(strstr(iso_error_message(), "rows.cache': "), "%s", iso_error_message());
+    ck_assert(lstat(path, &about) == 0 && S_ISFIFO(about.st_mode));
+    iso_dataset_destroy(ds);
+}
+END_TEST
+
 static iso_status look_beside(const iso_element *in, void *const *out, void *user)
 {
     const char *names = names_in(folder);
@@ -192,5 +246,6 @@ int main(void)
 {
     return RUN_TESTS_WITH("cache files", 0, make_folder, remove_folder, test_cache_file,
                           test_cache_file_knows_its_source, test_broken_cache_files, test_cache_file_fails,
+                          test_what_is_no_file_stays, test_a_pipe_that_comes_while_rows_are_written_stays,
                           test_cache_file_has_no_name_until_it_is_whole, test_cache_file_of_shuffled_batches);
 }

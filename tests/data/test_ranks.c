@@ -1,6 +1,8 @@
 /* Data sets on ranks and hosts: rows read once a host, one order everywhere, and a rank that fails alone. Two
  * ranks pretend to be a host. Ranks: 1, 3, 5   More: 2 */
+#include <dlfcn.h>
 #include <hdf5.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -86,6 +88,92 @@ START_TEST(test_shared_rows_are_held_once)
         ck_assert_uint_lt(iso_memory_peak() - peak, MOST);
     iso_dataset_destroy(ds);
     ck_assert_uint_eq(iso_memory_held(), held);
+}
+END_TEST
+
+/* ---- the memory that a host takes while its ranks open a data set ---- */
+
+/* The most that this process has seen of its private pages and those of shared rows; not watched: 0. */
+static _Atomic size_t most_taken;
+
+/* Pages of this process that are of no file and of no shared memory. */
+static size_t private_bytes(void)
+{
+    size_t all = 0, resident = 0, shared = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    ck_assert(f && fscanf(f, "%zu %zu %zu", &all, &resident, &shared) == 3);
+    fclose(f);
+    return (resident - shared) * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static void note_memory(int fd)
+{
+    char link[64], name[64] = "";
+    struct stat about;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    if (readlink(link, name, sizeof name - 1) < 0 || !strstr(name, "isogrid-data") || fstat(fd, &about) != 0)
+        return;
+    const size_t taken = private_bytes() + (size_t)about.st_blocks * 512;
+    most_taken = taken > most_taken ? taken : most_taken;
+}
+
+/* Every copy to shared rows goes through this call. */
+ssize_t write(int fd, const void *data, size_t bytes)
+{
+    ssize_t (*real)(int, const void *, size_t);
+    void *address = dlsym(RTLD_NEXT, "write");
+    memcpy(&real, &address, sizeof real);
+    ssize_t written = real(fd, data, bytes);
+    if (most_taken)
+        note_memory(fd);
+    return written;
+}
+
+/* The rank that reads rows for its host frees them as it copies them: 18 MB of rows never take 36. */
+START_TEST(test_rows_are_held_once_while_they_are_opened)
+{
+    enum { ROWS_BYTES = 6000 * 28 * 28 * 4, SLACK = 8 << 20 };
+    iso_dataset *ds = NULL;
+    const size_t before = private_bytes();
+    most_taken = 1;
+    OK(iso_dataset_open(ctx, "random", ISO_TRAIN, &ds));
+    const size_t most = most_taken;
+    most_taken = 0;
+    const bool copies = iso_is_host_leader(ctx) && iso_host_ranks(ctx) > 1;
+    ck_assert_int_eq(most > 1, copies);
+    if (copies) {
+        ck_assert_uint_ge(most, before + ROWS_BYTES - SLACK);
+        ck_assert_uint_lt(most, before + ROWS_BYTES + SLACK);
+    }
+    iso_dataset_destroy(ds);
+}
+END_TEST
+
+/* Tokens and their targets overlap: they are shared once. */
+START_TEST(test_tokens_are_shared)
+{
+    enum { CONTEXT = 4, COUNT = 23 };
+    iso_dataset *ds = NULL;
+    const iso_batch *batch = NULL;
+    int32_t token[5][CONTEXT];
+    snprintf(path, sizeof path, "%s/tokens.txt", folder);
+    if (iso_rank(ctx) == 0) {
+        FILE *f = fopen(path, "wb");
+        ck_assert_ptr_nonnull(f);
+        for (int i = 0; i < COUNT; i++)
+            fputc('a' + i, f);
+        fclose(f);
+    }
+    OK(iso_agree(ctx, ISO_OK));
+    OK(iso_dataset_open(ctx, path, ISO_TRAIN, &ds, .context = CONTEXT));
+    OK(iso_dataset_batch(ds, 5));
+    OK(iso_dataset_next(ds, &batch));
+    for (int target = 0; target < 2; target++) {
+        OK(batch->read(batch, target, 0, 5, ISO_I32, token));
+        for (int i = 0; i < 5 * CONTEXT; i++)
+            ck_assert_int_eq(token[i / CONTEXT][i % CONTEXT], 'a' + i + target);
+    }
+    iso_dataset_destroy(ds);
 }
 END_TEST
 
@@ -358,7 +446,8 @@ int main(int argc, char **argv)
     iso_status status = iso_init(&argc, &argv, &ctx);
     if (status == ISO_OK &&
         RUN_TESTS_WITH("ranks", 0, make_folder, remove_folder, test_rows_are_shared,
-                       test_shared_rows_are_held_once, test_rows_in_a_file_of_each_rank, test_one_host_fails,
+                       test_shared_rows_are_held_once, test_rows_are_held_once_while_they_are_opened,
+                       test_tokens_are_shared, test_rows_in_a_file_of_each_rank, test_one_host_fails,
                        test_hosts_with_other_data, test_ranks_ask_for_other_data, test_ranks_with_other_data,
                        test_ranks_see_one_order, test_cache_file, test_shared_rows_keep_their_identity,
                        test_cache_file_of_each_host, test_cache_file_fails_somewhere))

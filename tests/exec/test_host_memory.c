@@ -9,6 +9,7 @@
 #include "models/layers.h"
 #include "runtime/base/host_memory.h"
 #include "runtime/base/log.h"
+#include "runtime/data/data.h"
 #include "runtime/exec/function/function.h"
 #include "runtime/session/session.h"
 #include "tests/support/once.h"
@@ -108,12 +109,97 @@ START_TEST(memory_in_use_is_a_warning)
 }
 END_TEST
 
+/* ---- batches that are read ahead ---- */
+
+enum { ROWS = 1000, FEATURES = 1000, AHEAD = 2 }; /* rows of each rank: 4 MB */
+
+static iso_status same(const iso_element *in, void *const *out, void *user)
+{
+    (void)user;
+    memcpy(out[0], in->data[0], (size_t)in->rows * FEATURES * sizeof(float));
+    return ISO_OK;
+}
+
+/* Batches of a map, which are made ahead, or of rows in memory. */
+static iso_dataset *open_rows(const float *x, bool maps)
+{
+    iso_dataset *data = NULL;
+    const int64_t rows = (int64_t)ROWS * iso_ranks(ctx);
+    check_ok(iso_dataset_arrays(ctx, &data, .x = {x, ISO_F32, ISO_SHAPE(5 * rows, FEATURES)}));
+    if (maps)
+        check_ok(iso_dataset_map(data, same, .threads = 1));
+    check_ok(iso_dataset_batch(data, rows));
+    check_ok(iso_dataset_prefetch(data, AHEAD));
+    return data;
+}
+
+static iso_status run_one(iso_function *function, const float *x, bool maps)
+{
+    const iso_batch *batch = NULL;
+    iso_dataset *data = open_rows(x, maps);
+    double sum;
+    check_ok(iso_dataset_next(data, &batch));
+    iso_status status = iso_function_run(function, batch, &sum);
+    iso_dataset_destroy(data);
+    return status;
+}
+
+/* What rank 0's host needs for the function's plan, within 100 kB above it. */
+static int64_t need_of_plan(iso_function *function)
+{
+    int64_t limit = 4000000;
+    do {
+        limit += 100000;
+        have(limit, INT64_MAX, "");
+    } while (iso_function_prepare(function, (int64_t)ROWS * iso_ranks(ctx)) != ISO_OK);
+    return limit;
+}
+
+static iso_status sum_rows(iso_graph *graph, iso_tensor *x, iso_function **function)
+{
+    return iso_function_create(graph, function, .inputs = {x},
+                               .outputs = {iso_reduce_sum(x, (const int[]){0, 1}, 2, false)});
+}
+
+START_TEST(batches_that_are_read_ahead_count)
+{
+    const int64_t rows = (int64_t)ROWS * iso_ranks(ctx);
+    float *x = calloc((size_t)(5 * rows * FEATURES), sizeof *x);
+    iso_graph *graph = iso_graph_create(ctx);
+    iso_tensor *in = iso_input(graph, "x", ISO_F32, ISO_SHAPE(FEATURES));
+    iso_function *function;
+    check_ok(sum_rows(graph, in, &function));
+    /* The batch in use and those ahead, of the rows that each rank of the host reads. */
+    const double kept = (1 + AHEAD) * 4.0 * FEATURES * (double)rows;
+    const int64_t limit = need_of_plan(function);
+    check_ok(run_one(function, x, false));
+    iso_function_destroy(function);
+    check_ok(sum_rows(graph, in, &function));
+    have(limit + (int64_t)(0.95 * kept), INT64_MAX, "");
+    ck_assert_int_eq(run_one(function, x, true), ISO_NO_MEMORY);
+    ck_assert_msg(strstr(iso_error_message(), " are needed there, of which ") &&
+                      strstr(iso_error_message(), "MB for batches that are read ahead"),
+                  "%s", iso_error_message());
+    have(limit + (int64_t)kept, INT64_MAX, "");
+    check_ok(run_one(function, x, true));
+    check_ok(run_one(function, x, true));
+    iso_function_destroy(function); /* its batches do not count any more */
+    check_ok(sum_rows(graph, in, &function));
+    check_ok(run_one(function, x, true));
+    have(INT64_MAX, INT64_MAX, "");
+    iso_function_destroy(function);
+    iso_graph_destroy(graph);
+    free(x);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
     here = (iso_host_memory){INT64_MAX, INT64_MAX, ""};
     iso_status status = iso_init(&argc, &argv, &ctx);
-    if (status == ISO_OK && RUN_TESTS("memory of hosts", 0, a_batch_is_too_large_for_a_host,
-                                      weights_are_too_large_for_a_host, memory_in_use_is_a_warning))
+    if (status == ISO_OK &&
+        RUN_TESTS("memory of hosts", 0, a_batch_is_too_large_for_a_host, weights_are_too_large_for_a_host,
+                  memory_in_use_is_a_warning, batches_that_are_read_ahead_count))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }

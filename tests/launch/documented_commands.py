@@ -1,5 +1,5 @@
 """Runs every command that README.md and docs/*.md show, those of a page in their order and in a folder of its own, with 5,200 images instead of
-60,000 and 8 steps an epoch: documented_commands.py ISOGRID. Each must end with exit code 0, or 2 where the page shows an error, print
+60,000, 4 steps an epoch and one round of measurements: documented_commands.py ISOGRID. Each must end with exit code 0, or 2 where the page shows an error, print
 what the page shows below it ("..." for what is left out), or what its kind prints, and write the files that it names.
 
 A command is a line of a code block that begins with isogrid, build/isogrid, or a launcher of one of them, or with a word of NOT_RUN, whose
@@ -145,9 +145,11 @@ def run(command, folder, data):
         named = re.match(r"^(.*/\d+)-[0-9.]+(\.weights\.h5)$", word)
         if named and not os.path.exists(f"{folder}/{word}"):
             words[i] = [*glob.glob(f"{folder}/{named[1]}-*{named[2]}"), word][0]
+    if "calibrate" in words and "--rounds" not in words:
+        words += ["--rounds", "1"]
     if "train" in words and "--steps-per-epoch" not in words:
         at = words.index(":") if ":" in words else len(words)
-        words[at:at] = ["--steps-per-epoch", "8"]
+        words[at:at] = ["--steps-per-epoch", "4"]
     ended = subprocess.run(words, cwd=folder, env={**os.environ, "ISOGRID_DATA": data}, capture_output=True, text=True, check=False, timeout=1800)
     return words, ended.returncode, [line.rstrip() for line in (ended.stdout + ended.stderr).splitlines()]
 

@@ -165,6 +165,36 @@ START_TEST(test_class_weight)
 }
 END_TEST
 
+/* The metric of a model becomes the one that fits the targets of another loss. */
+START_TEST(test_metrics_follow_the_loss)
+{
+    static const struct {
+        iso_metric own, fitted;
+        const char *loss;
+    } cases[] = {{ISO_METRIC_BINARY_ACCURACY, ISO_METRIC_ACCURACY, "sparse_crossentropy_logits"},
+                 {ISO_METRIC_MAE, ISO_METRIC_ACCURACY, "sparse_crossentropy"},
+                 {ISO_METRIC_ACCURACY, ISO_METRIC_ACCURACY, "sparse_crossentropy_logits"},
+                 {ISO_METRIC_BINARY_ACCURACY, ISO_METRIC_BINARY_ACCURACY, "binary_focal_crossentropy_logits"},
+                 {ISO_METRIC_ACCURACY, ISO_METRIC_NONE, "mse"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        iso_train_options options = iso_train_options_default();
+        iso_compile_options compile = {.optimizer = iso_sgd(0.1),
+                                       .metrics = {cases[i].own, ISO_METRIC_TOP_K}};
+        const bool same = cases[i].own == cases[i].fitted;
+        const int next = cases[i].fitted != ISO_METRIC_NONE;
+        compile.metric_settings[0].threshold = ISO_ZERO;
+        compile.metric_settings[1].top_k = 3;
+        options.loss = cases[i].loss;
+        ck_assert_int_eq(iso_compile_options_replace(&options, &compile), ISO_OK);
+        if (next)
+            ck_assert(compile.metrics[0] == cases[i].fitted &&
+                      compile.metric_settings[0].threshold == (same ? ISO_ZERO : 0));
+        ck_assert(compile.metrics[next] == ISO_METRIC_TOP_K && compile.metric_settings[next].top_k == 3);
+        ck_assert(compile.metrics[next + 1] == ISO_METRIC_NONE);
+    }
+}
+END_TEST
+
 static void check_metrics_refused(const char *text, const char *message)
 {
     iso_metric metrics[ISO_MAX_METRICS] = {0};
@@ -246,7 +276,7 @@ static const struct wrong {
     {"--schedule exponential:decay_step=3", "'decay_step'", "decay_steps"},
     {"--schedule cosine", "'cosine'", "needs decay_steps"},
     {"--schedule piecewise:", "'piecewise:'", "boundary"},
-    {"--schedule piecewise:20=1,10=2", "boundary 10", "does not come after"},
+    {"--schedule piecewise:20=1,10=2", "--schedule 'piecewise:20=1,10=2'", "boundary 10 follows 20"},
     {"--schedule piecewise:x=1", "'x'", "not a whole number"},
     {"convnet", "'convnet'", "unexpected argument"},
     {"--tensorbored logs", "'--tensorbored'", "unknown option"},
@@ -302,6 +332,7 @@ int main(void)
     tcase_add_test(cases, test_schedules);
     tcase_add_test(cases, test_loss);
     tcase_add_test(cases, test_class_weight);
+    tcase_add_test(cases, test_metrics_follow_the_loss);
     tcase_add_test(cases, test_metrics);
     tcase_add_loop_test(cases, test_wrong, 0, (int)(sizeof wrong / sizeof wrong[0]));
     tcase_add_test(cases, test_help_names_every_option);

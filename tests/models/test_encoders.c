@@ -207,6 +207,7 @@ static job begin_job_with(const struct network *net, const char *adapter, const 
     const char *base = net->base ? net->base : net->name;
     check_ok(iso_mesh_create(ctx, s->mesh, &j.mesh));
     check_ok(iso_layout_map_create(j.mesh, &j.map));
+    iso_layout_map_set_strict(j.map, true);
     if (s->layouts)
         check_ok(iso_layout_map_read(j.map, net->layouts));
     check_ok(iso_model_parallel_create(j.map, &j.distribution));
@@ -793,8 +794,18 @@ START_TEST(what_a_config_cannot_have)
     check_no_config("vit", "\"qkv_bias\": true", "\"qkv_bias\": false", "qkv_bias is false; only true");
     check_no_config("vit", "\"patch_size\": 4", "\"patch_size\": 5",
                     "patch_size is 5; it must divide image_size");
-    check_no_config("vit", "\"image_size\": 12", "\"image_size\": [12, 12]",
-                    "image_size is [12, 12]; it must be");
+    check_no_config("vit", "\"image_size\": 12", "\"image_size\": [12, 16]",
+                    "image_size is [12, 16]; it must be a count, or two equal ones: a square");
+    check_no_config("vit", "\"image_size\": 12", "\"image_size\": [12]", "image_size is [12]; it must be");
+    check_no_config("vit", "\"image_size\": 12", "\"image_size\": [12, 12, 12]",
+                    "image_size is [12, 12, 12]; it must be");
+    check_no_config("vit", "\"patch_size\": 4", "\"patch_size\": [0, 0]", "patch_size is [0, 0]; it must be");
+    check_no_config("vit", "\"patch_size\": 4", "\"patch_size\": [\"4\", \"4\"]",
+                    "patch_size is [\"4\", \"4\"]");
+    check_no_config("vit", "\"patch_size\": 4", "\"patch_size\": [5, 5]",
+                    "patch_size is [5, 5]; it must divide image_size");
+    check_no_config("vit", "\"num_channels\": 3", "\"num_channels\": [3, 3]",
+                    "num_channels is [3, 3]; it must be a count");
     check_no_config("vit", "\"hidden_act\": \"gelu\"", "\"hidden_act\": \"swish\"",
                     "hidden_act is \"swish\"; gelu and gelu_new are supported");
 }
@@ -828,6 +839,10 @@ START_TEST(what_a_config_may_have)
     ck_assert_int_eq(o->pad, ISO_BERT_NO_PAD);
     check_ok(parse_altered("distilbert", "\"pad_token_id\": 0", "\"pad_token_id\": null", &net));
     ck_assert_int_eq(o->pad, ISO_BERT_NO_PAD);
+    check_ok(parse_altered("vit", "\"image_size\": 12", "\"image_size\": [24, 24.0]", &net));
+    ck_assert_int_eq(net.settings.vit.image, 24);
+    check_ok(parse_altered("vit", "\"patch_size\": 4", "\"patch_size\": [3, 3]", &net));
+    ck_assert(net.settings.vit.patch == 3 && net.settings.vit.image == 12);
 }
 END_TEST
 

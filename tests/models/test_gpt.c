@@ -180,6 +180,7 @@ static void train(const setting *s, int steps, curve *c)
     *c = (curve){0};
     check_ok(iso_mesh_create(ctx, s->mesh, &mesh));
     check_ok(iso_layout_map_create(mesh, &map));
+    iso_layout_map_set_strict(map, true);
     if (s->layouts)
         check_ok(iso_layout_map_read(map, s->layouts));
     check_ok(iso_model_parallel_create(map, &distribution));

@@ -377,6 +377,33 @@ START_TEST(keys_that_match_nothing_are_reported_once)
 }
 END_TEST
 
+/* Where there is such a path, a key that may match nothing is as any other. */
+START_TEST(a_key_with_a_question_mark_may_match_nothing)
+{
+    static const char *paths[] = {"d1/kernel", "d1/bias"};
+    iso_mesh *mesh = make_mesh("data=2,model=3");
+    iso_layout_map *map;
+    iso_status status;
+    check_ok(iso_layout_map_create(mesh, &map));
+    check_ok(iso_layout_map_set(map, "?d1/bias", "model"));
+    check_ok(iso_layout_map_set(map, "?(d1|d2)/kernel", "-, model"));
+    check_ok(iso_layout_map_set(map, "?logits/.*", "-, model"));
+    ck_assert_str_eq(key_of(map, "d1/bias", 1), "d1/bias");
+    ck_assert_str_eq(key_of(map, "d1/kernel", 2), "(d1|d2)/kernel");
+    iso_layout_map_set_strict(map, true);
+    ck_assert_str_eq(reported(map, paths, 2, &status), "");
+    check_ok(status);
+    ck_assert_str_eq(iso_layout_map_key(map, 2), "?logits/.*");
+    check_refused(iso_layout_map_set(map, "logits/.*", "-"), "layout key 'logits/.*' is set twice");
+    check_refused(iso_layout_map_set(map, "?d1/bias", "-"), "layout key 'd1/bias' is set twice");
+    check_ok(iso_layout_map_remove(map, "logits/.*"));
+    check_ok(iso_layout_map_remove(map, "?d1/bias"));
+    ck_assert_int_eq(iso_layout_map_count(map), 1);
+    iso_layout_map_destroy(map);
+    iso_mesh_destroy(mesh);
+}
+END_TEST
+
 /* A key that is a part of paths, or has one within it, says so; one of an optimizer's slot waits for an
  * optimizer. */
 START_TEST(what_a_key_comes_near_to_is_told)
@@ -499,9 +526,9 @@ int main(int argc, char **argv)
                   wrong_lists_of_ranks_are_named, lists_of_devices_are_read, meshes_are_abstract,
                   layouts_are_read, windows_overlap, wrong_layouts_are_named, boxes_are_cut_axis_by_axis,
                   keys_are_exact_or_match_the_whole_path, wrong_keys_are_named,
-                  keys_that_match_nothing_are_reported_once, what_a_key_comes_near_to_is_told,
-                  optimizers_have_keys_of_their_own, the_default_mesh_is_the_option_s,
-                  a_batch_axis_is_an_axis))
+                  keys_that_match_nothing_are_reported_once, a_key_with_a_question_mark_may_match_nothing,
+                  what_a_key_comes_near_to_is_told, optimizers_have_keys_of_their_own,
+                  the_default_mesh_is_the_option_s, a_batch_axis_is_an_axis))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }

@@ -91,6 +91,7 @@ job pretrained_begin_job(iso_context *ctx, const pretrained_setting *setting, co
     job j = {0};
     check_ok(iso_mesh_create(ctx, setting->mesh, &j.mesh));
     check_ok(iso_layout_map_create(j.mesh, &j.map));
+    iso_layout_map_set_strict(j.map, true);
     if (setting->layouts)
         check_ok(iso_layout_map_read(j.map, layouts));
     check_ok(iso_model_parallel_create(j.map, &j.distribution));

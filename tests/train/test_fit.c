@@ -252,6 +252,15 @@ START_TEST(class_weights_count_in_training)
                                      .class_weights = (const double[]){1, -2}, .n_class_weights = 2),
                          "class 1", "-2");
     iso_model_destroy(model);
+    model = linear(1);
+    check_refused_naming(iso_compile(model, .loss = ISO_LOSS_BINARY_CROSSENTROPY_LOGITS,
+                                     .class_weights = (const double[]){1, 1, 2}, .n_class_weights = 3),
+                         "class 2", "0 to 1");
+    check_ok(iso_compile(model, .loss = ISO_LOSS_BINARY_CROSSENTROPY_LOGITS,
+                         .class_weights = (const double[]){1, 2}, .n_class_weights = 2));
+    check_ok(iso_compile(model, .loss = ISO_LOSS_MSE, .class_weights = (const double[]){1, 1, 2},
+                         .n_class_weights = 3));
+    iso_model_destroy(model);
 }
 END_TEST
 

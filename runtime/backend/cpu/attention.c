@@ -24,9 +24,13 @@ const iso_kernel iso_cpu_attention = {.op = "attention",
                                       .name = "blocks",
                                       .fits = attention_fits,
                                       .scratch = attention_scratch,
-                                      .run = attention_run};
+                                      .run = attention_run,
+                                      .blocks = attention_blocks,
+                                      .run_block = attention_run_block};
 const iso_kernel iso_cpu_attention_grad = {.op = "attention_grad",
                                            .name = "blocks",
                                            .fits = attention_fits,
                                            .scratch = attention_grad_scratch,
-                                           .run = attention_grad_run};
+                                           .run = attention_grad_run,
+                                           .blocks = attention_grad_blocks,
+                                           .run_block = attention_grad_run_block};

@@ -36,9 +36,13 @@ const iso_kernel iso_cpu_attention_bf16 = {.op = "attention",
                                            .name = "blocks, AMX",
                                            .fits = bf16_fits,
                                            .scratch = attention_scratch,
-                                           .run = attention_run};
+                                           .run = attention_run,
+                                           .blocks = attention_blocks,
+                                           .run_block = attention_run_block};
 const iso_kernel iso_cpu_attention_grad_bf16 = {.op = "attention_grad",
                                                 .name = "blocks, AMX",
                                                 .fits = bf16_fits,
                                                 .scratch = attention_grad_scratch,
-                                                .run = attention_grad_run};
+                                                .run = attention_grad_run,
+                                                .blocks = attention_grad_blocks,
+                                                .run_block = attention_grad_run_block};

@@ -78,6 +78,20 @@ static bool attention_fits(const iso_kernel_call *call)
     return true;
 }
 
+/* Heads of all groups. */
+static int64_t attention_heads(const iso_attention *a)
+{
+    return a->groups * a->heads;
+}
+
+/* Whether the work is enough for several threads. */
+static bool attention_is_divided(const iso_attention *a)
+{
+    static const double least = 1e6; /* multiplications */
+    return (double)attention_heads(a) * (double)a->rows * (double)a->keys * (double)(a->k + a->v) >= least &&
+           a->v > 0;
+}
+
 /* The next `count` elements of the scratch memory, with room for reading a vector past them. */
 static REAL *attention_take(REAL *memory, size_t *used, int64_t count)
 {
@@ -413,6 +427,16 @@ static size_t attention_scratch(const iso_kernel_call *call)
     return attention_scratch_of(call, false);
 }
 
+/* Queries [begin, end) of head `i` of all groups. */
+static void attention_queries(head *h, int64_t i, int64_t begin, int64_t end)
+{
+    h->group = i / h->a.heads;
+    h->number = i % h->a.heads;
+    attention_load_keys(h);
+    for (int64_t row = begin; row < end; row += h->most_rows)
+        attention_block(h, row);
+}
+
 static void attention_run(const iso_kernel_call *call)
 {
     head h = {.a = iso_attention_of(call)};
@@ -421,12 +445,39 @@ static void attention_run(const iso_kernel_call *call)
     if (a->keys == 0 || a->v == 0)
         memset(call->out[0].data, 0,
                (size_t)iso_array_count(&call->out[0]) * iso_dtype_size(call->out[0].dtype));
-    for (h.group = 0; h.group < a->groups && a->keys > 0 && a->v > 0; h.group++)
-        for (h.number = 0; h.number < a->heads; h.number++) {
-            attention_load_keys(&h);
-            for (int64_t row = 0; row < a->rows; row += h.most_rows)
-                attention_block(&h, row);
-        }
+    for (int64_t i = 0; i < attention_heads(a) && a->keys > 0 && a->v > 0; i++)
+        attention_queries(&h, i, 0, a->rows);
+}
+
+/* Queries of a head that a thread takes at a time: whole blocks of them. Each time the head's keys are transposed
+ * again, so there are no more than give work to many threads. */
+static int64_t attention_share(const iso_attention *a)
+{
+    enum { SHARES = 64 };
+    const int64_t heads = attention_heads(a), blocks = (a->rows + BLOCK_ROWS - 1) / BLOCK_ROWS;
+    const int64_t wanted = (SHARES + heads - 1) / heads, shares = wanted < blocks ? wanted : blocks;
+    return (blocks + shares - 1) / shares * BLOCK_ROWS;
+}
+
+static int64_t attention_shares(const iso_attention *a)
+{
+    const int64_t share = attention_share(a);
+    return (a->rows + share - 1) / share;
+}
+
+static int64_t attention_blocks(const iso_kernel_call *call)
+{
+    const iso_attention a = iso_attention_of(call);
+    return attention_is_divided(&a) ? attention_heads(&a) * attention_shares(&a) : 1;
+}
+
+static void attention_run_block(const iso_kernel_call *call, int64_t i)
+{
+    head h = {.a = iso_attention_of(call)};
+    const int64_t shares = attention_shares(&h.a), share = attention_share(&h.a);
+    const int64_t begin = i % shares * share, end = begin + share;
+    attention_lay_out(&h, call->scratch, false);
+    attention_queries(&h, i / shares, begin, end < h.a.rows ? end : h.a.rows);
 }
 
 /* ---- gradient ---- */
@@ -501,9 +552,12 @@ static size_t attention_grad_scratch(const iso_kernel_call *call)
     return attention_scratch_of(call, true);
 }
 
-static void attention_grad_head(head *h)
+/* Head `i` of all groups. */
+static void attention_grad_head(head *h, int64_t i)
 {
     const iso_attention *a = &h->a;
+    h->group = i / a->heads;
+    h->number = i % a->heads;
     attention_load_keys(h);
     attention_transpose(h, &h->value, a->v, h->values);
     memset(h->dkeys, 0, (size_t)(a->keys * a->k) * sizeof(REAL));
@@ -521,7 +575,20 @@ static void attention_grad_run(const iso_kernel_call *call)
     if (h.a.keys == 0)
         memset(call->out[0].data, 0,
                (size_t)iso_array_count(&call->out[0]) * iso_dtype_size(call->out[0].dtype));
-    for (h.group = 0; h.group < h.a.groups && h.a.keys > 0; h.group++)
-        for (h.number = 0; h.number < h.a.heads; h.number++)
-            attention_grad_head(&h);
+    for (int64_t i = 0; i < attention_heads(&h.a) && h.a.keys > 0; i++)
+        attention_grad_head(&h, i);
+}
+
+/* A head: its gradients of keys and values are sums over its queries, in their order. */
+static int64_t attention_grad_blocks(const iso_kernel_call *call)
+{
+    const iso_attention a = iso_attention_of(call);
+    return attention_is_divided(&a) ? attention_heads(&a) : 1;
+}
+
+static void attention_grad_run_block(const iso_kernel_call *call, int64_t i)
+{
+    head h = {.a = iso_attention_of(call)};
+    attention_lay_out(&h, call->scratch, true);
+    attention_grad_head(&h, i);
 }

@@ -115,9 +115,13 @@ const iso_kernel iso_cpu_attention_double = {.op = "attention",
                                              .name = "blocks, cblas_dgemm",
                                              .fits = double_fits,
                                              .scratch = attention_scratch,
-                                             .run = attention_run};
+                                             .run = attention_run,
+                                             .blocks = attention_blocks,
+                                             .run_block = attention_run_block};
 const iso_kernel iso_cpu_attention_grad_double = {.op = "attention_grad",
                                                   .name = "blocks, cblas_dgemm",
                                                   .fits = double_fits,
                                                   .scratch = attention_grad_scratch,
-                                                  .run = attention_grad_run};
+                                                  .run = attention_grad_run,
+                                                  .blocks = attention_grad_blocks,
+                                                  .run_block = attention_grad_run_block};

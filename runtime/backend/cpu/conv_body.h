@@ -177,13 +177,14 @@ INLINE void conv_few_taps(const iso_conv *p, const float *x, const float *kernel
     }
 }
 
-INLINE void conv_few_taps_grad(const iso_conv *p, const float *x, const float *dy, float *dkernel,
-                               float *scratch)
+/* Filters [begin, end) of the gradient. */
+INLINE void conv_few_taps_grad(const iso_conv *p, int64_t begin, int64_t end, const float *x, const float *dy,
+                               float *dkernel, float *scratch)
 {
     border b = border_around_x(p);
     for (int64_t i = 0; i < p->n; i++, dy += p->out[0] * p->out[1] * p->f) {
         const float *sample = border_add(&b, 1, x + i * b.rows * b.row, scratch);
-        for (int64_t j = 0; j < p->f; j += VL) {
+        for (int64_t j = begin; j < end; j += VL) {
 #define TAPS(rows, run) few_taps_grad(p, rows, run, sample, b.wide, dy + j, p->f - j, i > 0, dkernel + j)
             FEW_TAPS(p, TAPS);
 #undef TAPS
@@ -353,16 +354,66 @@ INLINE bool lanes_hold_run(const iso_conv *p)
            tile_cost_of(run, f_vectors, tile_width(run, f_vectors)) * 9;
 }
 
-size_t ISO_SIMD(conv_grad_kernel_scratch)(const iso_conv *p)
+/* A part of the gradient: some rows of the kernel, and of their product some of the rows, which are filters if lanes
+ * hold the run. Few taps: some filters. */
+typedef struct kernel_part {
+    int64_t row, rows, begin, end;
+} kernel_part;
+
+/* All parts: so many of the kernel's rows, of `rows` rows each. */
+typedef struct kernel_parts {
+    int64_t down, rows, size;
+} kernel_parts;
+
+/* Rows of the products. */
+INLINE int64_t rows_of_product(const iso_conv *p)
 {
-    border b = has_few_taps(p) ? border_around_x(p) : border_of_x(p);
-    int64_t images = border_is_empty(&b) ? 0 : samples_at_once(p) * border_image(&b);
-    return (size_t)(images + up(p->kernel[0] * p->kernel[1] * p->c * p->f, 16)) * sizeof(float) + 128;
+    return has_few_taps(p) || lanes_hold_run(p) ? p->f : p->kernel[1] * p->c;
 }
 
-/* Row r of the kernel's gradient, over `count` samples. x has borders; sums is [run, f] or [f, run]. */
-INLINE void grad_kernel_row(const iso_conv *p, const border *b, int64_t r, int64_t count, const float *x,
-                            const float *dy, bool transposed, bool add, float *sums)
+INLINE kernel_parts grad_kernel_parts_of(const iso_conv *p)
+{
+    enum { MOST = 16, LEAST_ROWS = 16 }; /* of a part: each of them adds the borders of x */
+    const bool few = has_few_taps(p);
+    const int64_t rows = rows_of_product(p), down = few ? 1 : larger(1, p->kernel[0]);
+    const int64_t most = larger(1, smaller(MOST / down, rows / LEAST_ROWS));
+    return (kernel_parts){down, rows, larger(up((rows + most - 1) / most, few ? VL : 2), VL)};
+}
+
+int64_t ISO_SIMD(conv_grad_kernel_parts)(const iso_conv *p)
+{
+    const kernel_parts all = grad_kernel_parts_of(p);
+    return all.down * larger(1, (all.rows + all.size - 1) / all.size);
+}
+
+INLINE kernel_part grad_kernel_part_of(const iso_conv *p, int64_t part)
+{
+    const kernel_parts all = grad_kernel_parts_of(p);
+    if (part < 0)
+        return (kernel_part){0, p->kernel[0], 0, all.rows};
+    const int64_t begin = part / all.down * all.size;
+    return (kernel_part){part % all.down, 1, begin, smaller(begin + all.size, all.rows)};
+}
+
+/* Floats of the sums of the part, if they are transposed at the end. */
+INLINE int64_t grad_kernel_sums(const iso_conv *p, const kernel_part *part)
+{
+    return lanes_hold_run(p) ? up(part->rows * (part->end - part->begin) * p->kernel[1] * p->c, 16) : 0;
+}
+
+size_t ISO_SIMD(conv_grad_kernel_scratch)(const iso_conv *p, bool whole)
+{
+    const kernel_part part = grad_kernel_part_of(p, whole ? -1 : 0); /* none is larger than the first one */
+    border b = has_few_taps(p) ? border_around_x(p) : border_of_x(p);
+    int64_t images = border_is_empty(&b) ? 0 : samples_at_once(p) * border_image(&b);
+    return (size_t)(images + grad_kernel_sums(p, &part)) * sizeof(float) + 128;
+}
+
+/* Row r of the kernel's gradient, of which rows [begin, end) of the product, over `count` samples. x has borders;
+ * sums is [run, f] or, of the part alone, [rows, run]. */
+INLINE void grad_kernel_row(const iso_conv *p, const border *b, int64_t r, const kernel_part *part,
+                            int64_t count, const float *x, const float *dy, bool transposed, bool add,
+                            float *sums)
 {
     const int64_t run = p->kernel[1] * p->c, shift = r - p->pad[0], step = p->stride[0];
     int64_t from = shift < 0 ? (-shift + step - 1) / step : 0;
@@ -370,44 +421,49 @@ INLINE void grad_kernel_row(const iso_conv *p, const border *b, int64_t r, int64
     const float *rows = x + (from * step + shift) * b->wide, *slopes = dy + from * p->out[1] * p->f;
     const int64_t x_k = p->stride[1] * p->c, x_segment = step * b->wide, x_plane = border_image(b);
     const int64_t dy_segment = p->out[1] * p->f, dy_plane = p->out[0] * dy_segment;
-    iso_tile t = {
-        .k = p->out[1], .segments = larger(0, to - from), .planes = count, .add = add, .c = sums, .a_row = 1};
+    const int64_t rows_of_part = part->end - part->begin;
+    iso_tile t = {.k = p->out[1], .segments = larger(0, to - from), .planes = count, .add = add, .a_row = 1};
     if (transposed) {
-        t.a = slopes, t.a_k = p->f, t.a_segment = dy_segment, t.a_plane = dy_plane;
+        t.a = slopes + part->begin, t.a_k = p->f, t.a_segment = dy_segment, t.a_plane = dy_plane;
         t.b = rows, t.b_k = x_k, t.b_segment = x_segment, t.b_plane = x_plane;
         t.c_row = run;
-        tile_all(&t, p->f, run, tile_width(p->f, (run + VL - 1) / VL));
+        t.c = sums;
+        tile_all(&t, rows_of_part, run, tile_width(p->f, (run + VL - 1) / VL));
     } else {
-        t.a = rows, t.a_k = x_k, t.a_segment = x_segment, t.a_plane = x_plane;
+        t.a = rows + part->begin, t.a_k = x_k, t.a_segment = x_segment, t.a_plane = x_plane;
         t.b = slopes, t.b_k = p->f, t.b_segment = dy_segment, t.b_plane = dy_plane;
         t.c_row = p->f;
-        tile_all(&t, run, p->f, tile_width(run, (p->f + VL - 1) / VL));
+        t.c = sums + part->begin * p->f;
+        tile_all(&t, rows_of_part, p->f, tile_width(run, (p->f + VL - 1) / VL));
     }
 }
 
-void ISO_SIMD(conv_grad_kernel)(const iso_conv *p, const float *x, const float *dy, float *dkernel,
-                                void *scratch)
+void ISO_SIMD(conv_grad_kernel)(const iso_conv *p, int64_t number, const float *x, const float *dy,
+                                float *dkernel, void *scratch)
 {
+    const kernel_part part = grad_kernel_part_of(p, number);
     border b = border_of_x(p);
-    const int64_t run = p->kernel[1] * p->c, step = samples_at_once(p);
+    const int64_t run = p->kernel[1] * p->c, step = samples_at_once(p), end = part.row + part.rows;
     const int64_t image = b.rows * b.row, slopes = p->out[0] * p->out[1] * p->f;
     bool transposed = lanes_hold_run(p);
-    float *sums = transposed ? scratch : dkernel;
-    float *room = (float *)scratch + up(p->kernel[0] * run * p->f, 16);
+    const int64_t sums_step = (part.end - part.begin) * run; /* of a row of the kernel */
+    float *sums = scratch, *room = sums + grad_kernel_sums(p, &part);
     if (has_few_taps(p) && p->n > 0) {
-        conv_few_taps_grad(p, x, dy, dkernel, scratch);
+        conv_few_taps_grad(p, part.begin, part.end, x, dy, dkernel, scratch);
         return;
     }
     for (int64_t i = 0; i < p->n; i += step) {
         int64_t count = smaller(step, p->n - i);
         const float *samples = border_add(&b, count, x + i * image, room);
-        for (int64_t r = 0; r < p->kernel[0]; r++)
-            grad_kernel_row(p, &b, r, count, samples, dy + i * slopes, transposed, i > 0,
-                            sums + r * run * p->f);
+        for (int64_t r = part.row; r < end; r++)
+            grad_kernel_row(p, &b, r, &part, count, samples, dy + i * slopes, transposed, i > 0,
+                            transposed ? sums + (r - part.row) * sums_step : dkernel + r * run * p->f);
     }
     if (p->n == 0)
         memset(dkernel, 0, (size_t)(p->kernel[0] * run * p->f) * sizeof *dkernel);
     else if (transposed)
-        for (int64_t r = 0; r < p->kernel[0]; r++)
-            ISO_SIMD(transpose_f32)(p->f, run, sums + r * run * p->f, run, dkernel + r * run * p->f, p->f);
+        for (int64_t r = part.row; r < end; r++)
+            ISO_SIMD(transpose_f32)
+    (part.end - part.begin, run, sums + (r - part.row) * sums_step, run,
+     dkernel + r * run * p->f + part.begin, p->f);
 }

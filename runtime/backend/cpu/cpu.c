@@ -31,6 +31,32 @@ int64_t iso_cpu_product(const iso_array *array, int from, int to)
     return count;
 }
 
+static iso_array rows_of(const iso_array *array, int64_t begin, int64_t end)
+{
+    iso_array rows = *array;
+    const int64_t row = iso_cpu_product(array, 1, array->rank);
+    rows.data = (char *)array->data + (size_t)(begin * row) * iso_dtype_size(array->dtype);
+    rows.dim[0] = end - begin;
+    rows.offset[0] += begin;
+    return rows;
+}
+
+void iso_cpu_run_rows(const iso_kernel_call *call, uint32_t whole, int64_t blocks, int64_t block,
+                      void (*run)(const iso_kernel_call *call))
+{
+    const int64_t rows = call->out[0].dim[0], begin = rows * block / blocks,
+                  end = rows * (block + 1) / blocks;
+    iso_array in[ISO_MAX_INPUTS], out[ISO_MAX_OUTPUTS];
+    iso_kernel_call part = *call;
+    part.in = in;
+    part.out = out;
+    for (int i = 0; i < call->n_inputs; i++)
+        in[i] = whole >> i & 1 ? call->in[i] : rows_of(&call->in[i], begin, end);
+    for (int i = 0; i < call->n_outputs; i++)
+        out[i] = rows_of(&call->out[i], begin, end);
+    run(&part);
+}
+
 bool iso_cpu_has_type(const iso_kernel_call *call, iso_dtype dtype)
 {
     for (int i = 0; i < call->n_inputs; i++)

@@ -15,5 +15,9 @@ int64_t iso_cpu_product(const iso_array *array, int from, int to);
 bool iso_cpu_has_type(const iso_kernel_call *call, iso_dtype dtype);
 /* Whether they all have one type, float32 or bfloat16. */
 bool iso_cpu_is_f32_or_bf16(const iso_kernel_call *call);
+/* Runs a part of a call: of dimension 0 of all outputs, and of all inputs but those of `whole` (bit i: input i), rows
+ * [rows * block / blocks, rows * (block + 1) / blocks). */
+void iso_cpu_run_rows(const iso_kernel_call *call, uint32_t whole, int64_t blocks, int64_t block,
+                      void (*run)(const iso_kernel_call *call));
 
 #endif

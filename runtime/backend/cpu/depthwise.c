@@ -150,14 +150,45 @@ static size_t depthwise_kernel_scratch(const iso_kernel_call *call)
     return depthwise_scratch_of(&s);
 }
 
-static void depthwise_run_kernel(const iso_kernel_call *call)
+/* Channels [begin, end) of all taps. */
+static void depthwise_kernel_channels(const iso_kernel_call *call, int64_t begin, int64_t end)
 {
     shape s = depthwise_backward_kernel(call);
-    memset(call->out[0].data, 0, (size_t)iso_array_count(&call->out[0]) * sizeof(float));
+    float *dkernel = call->out[0].data;
+    for (int64_t tap = 0; tap < s.d.taps[0] * s.d.taps[1]; tap++)
+        memset(dkernel + tap * s.d.c + begin, 0, (size_t)(end - begin) * sizeof *dkernel);
     for (int64_t i = 0; i < s.n; i++)
-        iso_cpu_functions()->depthwise_grad_kernel_f32(&s.d, image(&s, call->in[0].data, i, call->scratch),
-                                                       (const float *)call->in[1].data + i * size_of_y(&s),
-                                                       call->out[0].data);
+        iso_cpu_functions()->depthwise_grad_kernel_f32(
+            &s.d, begin, end, image(&s, call->in[0].data, i, call->scratch),
+            (const float *)call->in[1].data + i * size_of_y(&s), dkernel);
+}
+
+static void depthwise_run_kernel(const iso_kernel_call *call)
+{
+    depthwise_kernel_channels(call, 0, depthwise_backward_kernel(call).d.c);
+}
+
+/* Channels of a block: whole lines, and whole vectors. */
+static int64_t depthwise_part(const shape *s)
+{
+    enum { LINE = 16, MOST = 16 };
+    return (s->d.c / LINE + MOST - 1) / MOST * LINE;
+}
+
+static int64_t depthwise_kernel_blocks(const iso_kernel_call *call)
+{
+    static const double least = 3e5; /* multiplications, with fewer for each element than convolutions have */
+    const shape s = depthwise_backward_kernel(call);
+    const double count = (double)(s.n * size_of_y(&s)) * (double)(s.d.taps[0] * s.d.taps[1]);
+    const int64_t part = depthwise_part(&s);
+    return count >= least && part > 0 ? (s.d.c + part - 1) / part : 1;
+}
+
+static void depthwise_run_kernel_block(const iso_kernel_call *call, int64_t block)
+{
+    const shape s = depthwise_backward_kernel(call);
+    const int64_t part = depthwise_part(&s), begin = block * part, end = begin + part;
+    depthwise_kernel_channels(call, begin, end < s.d.c ? end : s.d.c);
 }
 
 const iso_kernel iso_cpu_conv2d_depthwise = {.op = "conv2d",
@@ -176,4 +207,6 @@ const iso_kernel iso_cpu_conv2d_grad_kernel_depthwise = {.op = "conv2d_grad_kern
                                                          .name = "depthwise",
                                                          .fits = depthwise_kernel_fits,
                                                          .scratch = depthwise_kernel_scratch,
-                                                         .run = depthwise_run_kernel};
+                                                         .run = depthwise_run_kernel,
+                                                         .blocks = depthwise_kernel_blocks,
+                                                         .run_block = depthwise_run_kernel_block};

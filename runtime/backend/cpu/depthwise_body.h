@@ -103,8 +103,8 @@ INLINE vf correlate(const float *x, const float *dy, int64_t count, int64_t x_st
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
-void ISO_SIMD(depthwise_grad_kernel_f32)(const iso_depthwise *d, const float *x, const float *dy,
-                                         float *dkernel)
+void ISO_SIMD(depthwise_grad_kernel_f32)(const iso_depthwise *d, int64_t begin, int64_t end, const float *x,
+                                         const float *dy, float *dkernel)
 {
     overlap rows;
     for (int64_t p = 0; p < d->out[0]; p++) {
@@ -116,10 +116,9 @@ void ISO_SIMD(depthwise_grad_kernel_f32)(const iso_depthwise *d, const float *x,
                 const float *from = x + (rows.at[i] * d->in[1] + first * d->stride[1] + column) * d->c;
                 const float *slope = dy + (p * d->out[1] + first) * d->c;
                 float *to = dkernel + (rows.tap[i] * d->taps[1] + j) * d->c;
-                for (int64_t c = 0; first < past && c < d->c; c += VL) {
-                    vf sum =
-                        correlate(from + c, slope + c, past - first, d->stride[1] * d->c, d->c, d->c - c);
-                    vf_put(to + c, vf_get(to + c, d->c - c) + sum, d->c - c);
+                for (int64_t c = begin; first < past && c < end; c += VL) {
+                    vf sum = correlate(from + c, slope + c, past - first, d->stride[1] * d->c, d->c, end - c);
+                    vf_put(to + c, vf_get(to + c, end - c) + sum, end - c);
                 }
             }
     }

@@ -122,14 +122,19 @@ typedef struct block {
     const int64_t *list;
 } block;
 
-static void each_block(const workplace *w, void (*run)(const workplace *w, const block *b))
+/* The block of an expert that begins with element i of the list. */
+static block block_at(const workplace *w, int64_t expert, int64_t i)
 {
-    for (int64_t expert = 0; expert < w->e.locally; expert++)
-        for (int64_t i = w->begin[expert]; i < w->begin[expert + 1]; i += w->rows) {
-            const int64_t left = w->begin[expert + 1] - i;
-            const block b = {expert, left < w->rows ? left : w->rows, i == w->begin[expert], w->list + i};
-            run(w, &b);
-        }
+    const int64_t left = w->begin[expert + 1] - i;
+    return (block){expert, left < w->rows ? left : w->rows, i == w->begin[expert], w->list + i};
+}
+
+static void each_block(const workplace *w, int64_t expert, void (*run)(const workplace *w, const block *b))
+{
+    for (int64_t i = w->begin[expert]; i < w->begin[expert + 1]; i += w->rows) {
+        const block b = block_at(w, expert, i);
+        run(w, &b);
+    }
 }
 
 static void gather(const workplace *w, const block *b, const iso_array *from, float *to)
@@ -139,13 +144,23 @@ static void gather(const workplace *w, const block *b, const iso_array *from, fl
         memcpy(to + i * d, (const float *)from->data + b->list[i] / w->e.k * d, (size_t)d * sizeof *to);
 }
 
-static void add_rows(const workplace *w, const block *b, const float *from, const iso_array *to)
+/* Adds a choice's result to that of its row. */
+static void add_row(const iso_experts *e, int64_t choice, const float *from, const iso_array *to)
+{
+    float *sum = (float *)to->data + choice / e->k * e->d;
+    iso_cpu_functions()->sum_f32(e->d, sum, from, sum);
+}
+
+/* Adds the results of choices to those of their rows; or leaves them for join_rows. */
+static void give_rows(const workplace *w, const block *b, const float *from, const iso_array *to)
 {
     const int64_t d = w->e.d;
-    for (int64_t i = 0; i < b->rows; i++) {
-        float *sum = (float *)to->data + b->list[i] / w->e.k * d;
-        iso_cpu_functions()->sum_f32(d, sum, from + i * d, sum);
-    }
+    float *shared = w->call->shared;
+    for (int64_t i = 0; i < b->rows; i++)
+        if (shared)
+            memcpy(shared + b->list[i] * d, from + i * d, (size_t)d * sizeof *from);
+        else
+            add_row(&w->e, b->list[i], from + i * d, to);
 }
 
 /* Multiplies each row by its share. */
@@ -195,7 +210,7 @@ static void forward_block(const workplace *w, const block *b)
         multiply_elements(w, b, w->a, w->up, w->a);
     multiply_rows(w, b, e->d, e->hidden, w->a, e->down, false, w->x);
     scale_rows(w, b, e->d, w->x);
-    add_rows(w, b, w->x, &w->call->out[0]);
+    give_rows(w, b, w->x, &w->call->out[0]);
 }
 
 static void experts_run(const iso_kernel_call *call)
@@ -204,7 +219,63 @@ static void experts_run(const iso_kernel_call *call)
     experts_lay_out(&w, call, call->scratch);
     memset(call->out[0].data, 0, iso_array_bytes(&call->out[0]));
     sort_choices(&w);
-    each_block(&w, forward_block);
+    for (int64_t expert = 0; expert < w.e.locally; expert++)
+        each_block(&w, expert, forward_block);
+}
+
+/* ---- divided between threads: each block sorts the choices, which costs little ---- */
+
+/* Whether the work is enough for several threads. */
+static bool experts_are_divided(const iso_experts *e)
+{
+    static const double least = 1e6; /* multiplications */
+    return (double)e->choice_count * (double)e->d * (double)e->hidden >= least && e->locally > 0;
+}
+
+/* The results of all choices, before they are added to those of their rows. */
+static size_t experts_shared(const iso_kernel_call *call)
+{
+    const iso_experts e = iso_experts_of(call);
+    return (size_t)(e.choice_count * e.d) * sizeof(float);
+}
+
+/* The most blocks that there can be. */
+static int64_t experts_blocks(const iso_kernel_call *call)
+{
+    const iso_experts e = iso_experts_of(call);
+    return experts_are_divided(&e) ? e.locally + e.choice_count / MOST_ROWS : 1;
+}
+
+/* Block `number` of all experts, if there is one. */
+static void experts_run_block(const iso_kernel_call *call, int64_t number)
+{
+    workplace w = {.rows = 0};
+    experts_lay_out(&w, call, call->scratch);
+    sort_choices(&w);
+    for (int64_t expert = 0; expert < w.e.locally; expert++) {
+        const int64_t blocks = (w.begin[expert + 1] - w.begin[expert] + w.rows - 1) / w.rows;
+        if (number >= 0 && number < blocks) {
+            const block b = block_at(&w, expert, w.begin[expert] + number * w.rows);
+            forward_block(&w, &b);
+        }
+        number -= blocks;
+    }
+}
+
+/* Adds the results of all choices to those of their rows, in the order of the list. */
+static void join_rows(const workplace *w, const iso_array *to)
+{
+    memset(to->data, 0, iso_array_bytes(to));
+    for (int64_t i = 0; i < w->begin[w->e.locally]; i++)
+        add_row(&w->e, w->list[i], (const float *)w->call->shared + w->list[i] * w->e.d, to);
+}
+
+static void experts_finish(const iso_kernel_call *call)
+{
+    workplace w = {.rows = 0};
+    experts_lay_out(&w, call, call->scratch);
+    sort_choices(&w);
+    join_rows(&w, &call->out[0]);
 }
 
 /* ---- gradient ---- */
@@ -247,13 +318,12 @@ static void pass_activation(const workplace *w, const block *b)
     f->unary_gradient_f32(e->activation, 0, n, w->gate, w->da, w->da);
 }
 
-/* The gradients of a kernel [d, hidden], and of x through it; x is no longer needed after the last kernel. */
+/* The gradients of a kernel [d, hidden], and in dx of x through it. */
 static void through_kernel(const workplace *w, const block *b, const iso_array *kernels, const float *dh,
-                           const iso_array *gradients)
+                           const iso_array *gradients, float *dx)
 {
     kernel_gradient(w, b, w->e.d, w->e.hidden, w->x, dh, gradients);
-    multiply_rows(w, b, w->e.d, w->e.hidden, dh, kernels, true, w->dy);
-    add_rows(w, b, w->dy, w->e.dx);
+    multiply_rows(w, b, w->e.d, w->e.hidden, dh, kernels, true, dx);
 }
 
 static void backward_block(const workplace *w, const block *b)
@@ -272,20 +342,53 @@ static void backward_block(const workplace *w, const block *b)
     kernel_gradient(w, b, e->hidden, e->d, w->a, w->dy, e->ddown);
     pass_activation(w, b);
     if (e->gate)
-        through_kernel(w, b, e->gate, w->da, e->dgate);
-    through_kernel(w, b, e->up, e->gate ? w->act : w->da, e->dup);
+        through_kernel(w, b, e->gate, w->da, e->dgate, w->dy);
+    through_kernel(w, b, e->up, e->gate ? w->act : w->da, e->dup, e->gate ? w->x : w->dy);
+    if (e->gate)
+        iso_cpu_functions()->sum_f32(b->rows * e->d, w->dy, w->x, w->dy);
+    give_rows(w, b, w->dy, e->dx);
 }
 
-/* Of experts that no row chose, the gradients are 0. */
-static void clear_gradients(const workplace *w)
+/* The gradients of an expert's kernels are 0 if no row chose it. */
+static void clear_kernels(const workplace *w, int64_t expert)
 {
     const iso_kernel_call *call = w->call;
     const size_t kernel = (size_t)(w->e.d * w->e.hidden) * sizeof(float);
-    memset(w->e.dx->data, 0, iso_array_bytes(w->e.dx));
-    memset(w->e.dshare->data, 0, iso_array_bytes(w->e.dshare));
-    for (int64_t expert = 0; expert < w->e.locally; expert++)
-        for (int i = 2; i < call->n_outputs && w->begin[expert] == w->begin[expert + 1]; i++)
-            memset((char *)call->out[i].data + (size_t)expert * kernel, 0, kernel);
+    for (int i = 2; i < call->n_outputs && w->begin[expert] == w->begin[expert + 1]; i++)
+        memset((char *)call->out[i].data + (size_t)expert * kernel, 0, kernel);
+}
+
+/* A slot has no gradient for the shares of other slots' experts. */
+static void clear_shares(const workplace *w)
+{
+    for (int64_t i = 0; i < w->e.choice_count; i++)
+        if (iso_experts_local(&w->e, i) < 0)
+            ((float *)w->e.dshare->data)[i] = 0;
+}
+
+static void experts_run_gradient_block(const iso_kernel_call *call, int64_t expert)
+{
+    workplace w = {.rows = 0};
+    experts_lay_out(&w, call, call->scratch);
+    sort_choices(&w);
+    clear_kernels(&w, expert);
+    each_block(&w, expert, backward_block);
+}
+
+/* An expert: the gradients of its kernels are sums over its blocks of rows, in their order. */
+static int64_t experts_gradient_blocks(const iso_kernel_call *call)
+{
+    const iso_experts e = iso_experts_of(call);
+    return experts_are_divided(&e) ? e.locally : 1;
+}
+
+static void experts_finish_gradient(const iso_kernel_call *call)
+{
+    workplace w = {.rows = 0};
+    experts_lay_out(&w, call, call->scratch);
+    sort_choices(&w);
+    clear_shares(&w);
+    join_rows(&w, w.e.dx);
 }
 
 static void experts_run_gradient(const iso_kernel_call *call)
@@ -293,17 +396,29 @@ static void experts_run_gradient(const iso_kernel_call *call)
     workplace w = {.rows = 0};
     experts_lay_out(&w, call, call->scratch);
     sort_choices(&w);
-    clear_gradients(&w);
-    each_block(&w, backward_block);
+    memset(w.e.dx->data, 0, iso_array_bytes(w.e.dx));
+    clear_shares(&w);
+    for (int64_t expert = 0; expert < w.e.locally; expert++) {
+        clear_kernels(&w, expert);
+        each_block(&w, expert, backward_block);
+    }
 }
 
 const iso_kernel iso_cpu_experts = {.op = "experts",
                                     .name = "by expert",
                                     .fits = experts_fits,
                                     .scratch = experts_scratch,
-                                    .run = experts_run};
+                                    .run = experts_run,
+                                    .blocks = experts_blocks,
+                                    .run_block = experts_run_block,
+                                    .shared = experts_shared,
+                                    .finish = experts_finish};
 const iso_kernel iso_cpu_experts_grad = {.op = "experts_grad",
                                          .name = "by expert",
                                          .fits = experts_fits,
                                          .scratch = experts_scratch,
-                                         .run = experts_run_gradient};
+                                         .run = experts_run_gradient,
+                                         .blocks = experts_gradient_blocks,
+                                         .run_block = experts_run_gradient_block,
+                                         .shared = experts_shared,
+                                         .finish = experts_finish_gradient};

@@ -98,9 +98,12 @@ typedef struct iso_row_moments {
     FUNCTION(size_t, conv_grad_input_scratch, (const iso_conv *conv))                                          \
     FUNCTION(void, conv_grad_input,                                                                            \
              (const iso_conv *conv, const float *kernel, const float *dy, float *dx, void *scratch))           \
-    FUNCTION(size_t, conv_grad_kernel_scratch, (const iso_conv *conv))                                         \
+    /* The gradient of the kernel: the whole (part -1), or one of so many parts, with the same bits */         \
+    FUNCTION(size_t, conv_grad_kernel_scratch, (const iso_conv *conv, bool whole))                             \
+    FUNCTION(int64_t, conv_grad_kernel_parts, (const iso_conv *conv))                                          \
     FUNCTION(void, conv_grad_kernel,                                                                           \
-             (const iso_conv *conv, const float *x, const float *dy, float *dkernel, void *scratch))           \
+             (const iso_conv *conv, int64_t part, const float *x, const float *dy, float *dkernel,             \
+              void *scratch))                                                                                  \
     /* The same by Winograd's F(2 x 2, 3 x 3), of 3 x 3 elements without strides. rotated: the kernel is */    \
     /* [r, s, f, c] and rotated by 180 degrees, which makes of dy the gradient of the input. */                \
     FUNCTION(bool, winograd_pays, (const iso_conv *conv))                                                      \
@@ -108,9 +111,11 @@ typedef struct iso_row_moments {
     FUNCTION(                                                                                                  \
         void, winograd,                                                                                        \
         (const iso_conv *conv, bool rotated, const float *x, const float *kernel, float *y, void *scratch))    \
-    FUNCTION(size_t, winograd_grad_kernel_scratch, (const iso_conv *conv))                                     \
+    FUNCTION(size_t, winograd_grad_kernel_scratch, (const iso_conv *conv, bool whole))                         \
+    FUNCTION(int64_t, winograd_grad_kernel_parts, (const iso_conv *conv))                                      \
     FUNCTION(void, winograd_grad_kernel,                                                                       \
-             (const iso_conv *conv, const float *x, const float *dy, float *dkernel, void *scratch))           \
+             (const iso_conv *conv, int64_t part, const float *x, const float *dy, float *dkernel,             \
+              void *scratch))                                                                                  \
     /* The same of volumes, of which `conv` is the convolution of one slice. */                                \
     FUNCTION(bool, winograd_volume_pays, (const iso_conv *conv))                                               \
     FUNCTION(size_t, winograd_volume_scratch, (const iso_conv *conv, const iso_conv_depth *depth))             \
@@ -122,12 +127,13 @@ typedef struct iso_row_moments {
     FUNCTION(void, winograd_volume_grad_kernel,                                                                \
              (const iso_conv *conv, const iso_conv_depth *depth, const float *x, const float *dy,              \
               float *dkernel, void *scratch))                                                                  \
-    /* Convolutions of each channel by itself, one image; dkernel is added to */                               \
+    /* Convolutions of each channel by itself, one image; channels [begin, end) of dkernel are added to */     \
     FUNCTION(void, depthwise_f32, (const iso_depthwise *d, const float *x, const float *kernel, float *y))     \
     FUNCTION(void, depthwise_grad_input_f32,                                                                   \
              (const iso_depthwise *d, const float *kernel, const float *dy, float *dx))                        \
     FUNCTION(void, depthwise_grad_kernel_f32,                                                                  \
-             (const iso_depthwise *d, const float *x, const float *dy, float *dkernel))                        \
+             (const iso_depthwise *d, int64_t begin, int64_t end, const float *x, const float *dy,             \
+              float *dkernel))                                                                                 \
     ISO_FAST_OPTIMIZER_KERNELS(ISO_CPU_OPTIMIZER, FUNCTION)                                                    \
     /* Sums over the rows of x, dy [rows, c], c > 0: of x; of x and x^2; of dy and dy (x - mean), see */       \
     /* channels.h. scratch: 2 iso_pattern(c) doubles, aligned to 64. */                                        \

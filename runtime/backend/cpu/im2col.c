@@ -231,7 +231,32 @@ static void im2col_run_kernel(const iso_kernel_call *call)
     }
 }
 
-#define IM2COL(OP, SHAPE, RUN)                                                                               \
+/* ---- blocks of images ---- */
+
+static int64_t im2col_blocks(const shape *s)
+{
+    enum { MOST = 64 };
+    static const double least = 3e5; /* multiplications of a block */
+    const double count = (double)(s->n * s->positions) * (double)s->columns * (double)s->all_f;
+    const int64_t blocks = s->n < MOST ? s->n : MOST;
+    return count < 2 * least ? 1 : count < (double)blocks * least ? (int64_t)(count / least) : blocks;
+}
+
+/* KERNEL: the input that is the kernel */
+#define IM2COL_BLOCKS(OP, SHAPE, RUN, KERNEL)                                                                \
+    static int64_t blocks_##OP(const iso_kernel_call *call)                                                  \
+    {                                                                                                        \
+        const shape s = SHAPE(call);                                                                         \
+        return im2col_blocks(&s);                                                                            \
+    }                                                                                                        \
+    static void run_block_##OP(const iso_kernel_call *call, int64_t block)                                   \
+    {                                                                                                        \
+        iso_cpu_run_rows(call, 1u << KERNEL, blocks_##OP(call), block, RUN);                                 \
+    }
+IM2COL_BLOCKS(conv2d, im2col_forward, im2col_run_forward, 1)
+IM2COL_BLOCKS(conv2d_grad_input, im2col_backward_input, im2col_run_input, 0)
+
+#define IM2COL(OP, SHAPE, RUN, ...)                                                                          \
     static bool fits_##OP(const iso_kernel_call *call)                                                       \
     {                                                                                                        \
         shape s = SHAPE(call);                                                                               \
@@ -243,7 +268,8 @@ static void im2col_run_kernel(const iso_kernel_call *call)
         return im2col_scratch_of(&s);                                                                        \
     }                                                                                                        \
     const iso_kernel iso_cpu_##OP##_im2col = {                                                               \
-        .op = #OP, .name = "im2col", .fits = fits_##OP, .scratch = scratch_##OP, .run = RUN};
-IM2COL(conv2d, im2col_forward, im2col_run_forward)
-IM2COL(conv2d_grad_input, im2col_backward_input, im2col_run_input)
-IM2COL(conv2d_grad_kernel, im2col_backward_kernel, im2col_run_kernel)
+        .op = #OP, .name = "im2col", .fits = fits_##OP, .scratch = scratch_##OP, .run = RUN, __VA_ARGS__};
+IM2COL(conv2d, im2col_forward, im2col_run_forward, .blocks = blocks_conv2d, .run_block = run_block_conv2d)
+IM2COL(conv2d_grad_input, im2col_backward_input, im2col_run_input, .blocks = blocks_conv2d_grad_input,
+       .run_block = run_block_conv2d_grad_input)
+IM2COL(conv2d_grad_kernel, im2col_backward_kernel, im2col_run_kernel, .blocks = NULL)

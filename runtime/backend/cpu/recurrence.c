@@ -356,14 +356,57 @@ static void recurrence_grad_run(const iso_kernel_call *call)
         memcpy(r->dc0->data, w.c, states);
 }
 
+/* ---- blocks of rows ---- */
+
+/* A block packs the kernel, and reads all of it in each step for the products of its rows. With fewer of them than
+ * LEAST, reading takes longer than multiplying. */
+static int64_t recurrence_blocks_of(const iso_recurrence *r)
+{
+    enum { MOST = 16, LEAST = 4 };
+    static const double divided = 5e5; /* multiplications */
+    const double window = r->size[0] > 0 ? (double)(r->window[0] * r->window[1]) : 1;
+    const double count = (double)(iso_recurrence_cells(r) * r->steps) * (double)(r->units * r->columns);
+    const int64_t blocks = r->size[0] > 0 ? r->rows : (r->rows + LEAST - 1) / LEAST;
+    if (count * window < divided)
+        return 1;
+    return blocks < MOST ? blocks : MOST;
+}
+
+/* The inputs without rows. */
+static uint32_t recurrence_whole(const iso_kernel_call *call, const iso_recurrence *r)
+{
+    uint32_t whole = 0;
+    for (int i = 0; i < call->n_inputs; i++)
+        if (&call->in[i] == r->kernel || &call->in[i] == r->bias)
+            whole |= 1u << i;
+    return whole;
+}
+
+#define ROW_BLOCKS(NAME, OF)                                                                                 \
+    static int64_t NAME##_blocks(const iso_kernel_call *call)                                                \
+    {                                                                                                        \
+        const iso_recurrence r = OF(call);                                                                   \
+        return recurrence_blocks_of(&r);                                                                     \
+    }                                                                                                        \
+    static void NAME##_run_block(const iso_kernel_call *call, int64_t block)                                 \
+    {                                                                                                        \
+        const iso_recurrence r = OF(call);                                                                   \
+        iso_cpu_run_rows(call, recurrence_whole(call, &r), recurrence_blocks_of(&r), block, NAME##_run);     \
+    }
+ROW_BLOCKS(recurrence, iso_recurrence_of)
+ROW_BLOCKS(recurrence_grad, iso_recurrence_grad_of)
+
 const iso_kernel iso_cpu_recurrence = {.op = "recurrence",
                                        .name = "steps",
                                        .fits = recurrence_fits,
                                        .scratch = recurrence_scratch,
                                        .run = recurrence_run,
-                                       .by_rows = true};
+                                       .blocks = recurrence_blocks,
+                                       .run_block = recurrence_run_block};
 const iso_kernel iso_cpu_recurrence_grad = {.op = "recurrence_grad",
                                             .name = "steps",
                                             .fits = recurrence_fits,
                                             .scratch = recurrence_grad_scratch,
-                                            .run = recurrence_grad_run};
+                                            .run = recurrence_grad_run,
+                                            .blocks = recurrence_grad_blocks,
+                                            .run_block = recurrence_grad_run_block};

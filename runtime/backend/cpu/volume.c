@@ -150,7 +150,35 @@ static void volume_run(const iso_kernel_call *call, const char *op)
             volume_run_some(&v, n, first, u->positions - first < v.count ? u->positions - first : v.count);
 }
 
-#define OF_IMAGES(OP)                                                                                        \
+/* Whether the work is enough for several threads. */
+static bool volume_is_divided(const volume_images *v)
+{
+    static const double least = 1e6; /* multiplications */
+    const double outputs =
+        (double)(v->windows.outer * v->windows.positions) * (double)iso_cpu_product(v->y, 2, 4);
+    return outputs * (double)iso_array_count(v->kernel) >= least;
+}
+
+/* Forward: the positions that are computed at a time. */
+static int64_t volume_runs(const volume_images *v)
+{
+    return (v->windows.positions + v->count - 1) / v->count;
+}
+
+static int64_t volume_blocks_conv2d(const iso_kernel_call *call)
+{
+    const volume_images v = volume_begin(call, "conv2d");
+    return volume_is_divided(&v) ? v.windows.outer * volume_runs(&v) : 1;
+}
+
+static void volume_run_block_conv2d(const iso_kernel_call *call, int64_t block)
+{
+    volume_images v = volume_begin(call, "conv2d");
+    const int64_t runs = volume_runs(&v), first = block % runs * v.count, left = v.windows.positions - first;
+    volume_run_some(&v, block / runs, first, left < v.count ? left : v.count);
+}
+
+#define RUN_OF_IMAGES(OP)                                                                                    \
     static size_t volume_scratch_##OP(const iso_kernel_call *call)                                           \
     {                                                                                                        \
         return volume_scratch(call, #OP);                                                                    \
@@ -158,15 +186,34 @@ static void volume_run(const iso_kernel_call *call, const char *op)
     static void volume_run_##OP(const iso_kernel_call *call)                                                 \
     {                                                                                                        \
         volume_run(call, #OP);                                                                               \
-    }                                                                                                        \
+    }
+RUN_OF_IMAGES(conv2d)
+RUN_OF_IMAGES(conv2d_grad_input)
+RUN_OF_IMAGES(conv2d_grad_kernel)
+
+/* Gradient of the input: the samples, because windows of positions overlap. */
+static int64_t volume_blocks_conv2d_grad_input(const iso_kernel_call *call)
+{
+    const volume_images v = volume_begin(call, "conv2d_grad_input");
+    return volume_is_divided(&v) ? v.windows.outer : 1;
+}
+
+static void volume_run_block_conv2d_grad_input(const iso_kernel_call *call, int64_t block)
+{
+    iso_cpu_run_rows(call, 1, call->out[0].dim[0], block, volume_run_conv2d_grad_input);
+}
+
+#define OF_IMAGES(OP, ...)                                                                                   \
     const iso_kernel iso_cpu_##OP##_volume = {.op = #OP,                                                     \
                                               .name = "some slices at a time",                               \
                                               .fits = volume_fits,                                           \
                                               .scratch = volume_scratch_##OP,                                \
-                                              .run = volume_run_##OP};
-OF_IMAGES(conv2d)
-OF_IMAGES(conv2d_grad_input)
-OF_IMAGES(conv2d_grad_kernel)
+                                              .run = volume_run_##OP,                                        \
+                                              __VA_ARGS__};
+OF_IMAGES(conv2d, .blocks = volume_blocks_conv2d, .run_block = volume_run_block_conv2d)
+OF_IMAGES(conv2d_grad_input, .blocks = volume_blocks_conv2d_grad_input,
+          .run_block = volume_run_block_conv2d_grad_input)
+OF_IMAGES(conv2d_grad_kernel, .blocks = NULL)
 
 /* ---- by Winograd's F(2 x 2, 3 x 3) of the slices ---- */
 typedef struct volume_conv {
@@ -224,6 +271,101 @@ static void volume_winograd_input(const iso_kernel_call *call)
                                          call->out[0].data, call->scratch);
 }
 
+/* Blocks of each sample: bands of positions. */
+typedef struct volume_grid {
+    int64_t bands, positions; /* positions: of a band */
+} volume_grid;
+
+/* Each block transforms the kernel, so it has enough tiles. */
+static volume_grid volume_grid_of(const volume_conv *v)
+{
+    enum { MOST = 64, LEAST_POSITIONS = 4, LEAST_TILES = 32 };
+    const int64_t n = v->slice.n, out = v->depth.out,
+                  tiles = n * out * ((v->slice.out[0] + 1) / 2) * ((v->slice.out[1] + 1) / 2) / LEAST_TILES,
+                  blocks = tiles < MOST ? tiles : MOST;
+    const int64_t bands = blocks > n && n > 0 ? (blocks + n - 1) / n : 1, each = (out + bands - 1) / bands,
+                  positions = each < LEAST_POSITIONS ? LEAST_POSITIONS : each;
+    return (volume_grid){out > 0 ? (out + positions - 1) / positions : 1, positions};
+}
+
+static int64_t volume_winograd_blocks(const volume_conv *v)
+{
+    static const double least = 1e6; /* multiplications */
+    double count = (double)(v->slice.n * v->depth.out * v->depth.taps) * (double)(v->slice.c * v->slice.f);
+    for (int i = 0; i < 2; i++)
+        count *= (double)(v->slice.out[i] * v->slice.kernel[i]);
+    return count < least ? 1 : v->slice.n * volume_grid_of(v).bands;
+}
+
+static volume_conv volume_band_of(const volume_conv *v, int64_t block, int64_t *sample, int64_t *begin)
+{
+    const volume_grid grid = volume_grid_of(v);
+    volume_conv band = *v;
+    *sample = block / grid.bands;
+    *begin = block % grid.bands * grid.positions;
+    const int64_t left = v->depth.out - *begin;
+    band.slice.n = 1;
+    band.depth.out = left < grid.positions ? left : grid.positions;
+    band.depth.pad -= *begin;
+    return band;
+}
+
+static void volume_winograd_block(const iso_kernel_call *call, const volume_conv *v, int64_t block,
+                                  bool rotated, const float *x, const float *kernel)
+{
+    int64_t sample, begin;
+    const volume_conv band = volume_band_of(v, block, &sample, &begin);
+    const iso_conv *p = &v->slice;
+    float *y = call->out[0].data;
+    x += sample * v->depth.in * p->in[0] * p->in[1] * p->c;
+    y += (sample * v->depth.out + begin) * p->out[0] * p->out[1] * p->f;
+    iso_cpu_functions()->winograd_volume(&band.slice, &band.depth, rotated, x, kernel, y, call->scratch);
+}
+
+static int64_t volume_winograd_forward_blocks(const iso_kernel_call *call)
+{
+    const volume_conv v = volume_forward(call);
+    return volume_winograd_blocks(&v);
+}
+
+static void volume_winograd_forward_block(const iso_kernel_call *call, int64_t block)
+{
+    const volume_conv v = volume_forward(call);
+    volume_winograd_block(call, &v, block, false, call->in[0].data, call->in[1].data);
+}
+
+static int64_t volume_winograd_input_blocks(const iso_kernel_call *call)
+{
+    const volume_conv v = volume_rotated(call);
+    return volume_winograd_blocks(&v);
+}
+
+static void volume_winograd_input_block(const iso_kernel_call *call, int64_t block)
+{
+    const volume_conv v = volume_rotated(call);
+    volume_winograd_block(call, &v, block, true, call->in[1].data, call->in[0].data);
+}
+
+/* For all, and for any of the bands: the panels of a band may be wider. */
+static size_t volume_winograd_scratch(const iso_conv *slice, const iso_conv_depth *depth)
+{
+    const volume_conv v = {.slice = *slice, .depth = *depth};
+    const volume_grid grid = volume_grid_of(&v);
+    size_t most = iso_cpu_functions()->winograd_volume_scratch(slice, depth);
+    for (int64_t band = 0; band<grid.bands; band += grid.bands> 1 ? grid.bands - 1 : 1) {
+        int64_t sample, begin;
+        const volume_conv part = volume_band_of(&v, band, &sample, &begin);
+        const size_t bytes = iso_cpu_functions()->winograd_volume_scratch(&part.slice, &part.depth);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+static size_t volume_winograd_kernel_scratch(const iso_conv *slice, const iso_conv_depth *depth)
+{
+    return iso_cpu_functions()->winograd_volume_grad_kernel_scratch(slice, depth);
+}
+
 static void volume_winograd_kernel(const iso_kernel_call *call)
 {
     const volume_conv v = volume_kernel(call);
@@ -231,7 +373,7 @@ static void volume_winograd_kernel(const iso_kernel_call *call)
                                                      call->out[0].data, call->scratch);
 }
 
-#define BY_WINOGRAD(OP, CONV, SCRATCH, RUN)                                                                  \
+#define BY_WINOGRAD(OP, CONV, SCRATCH, RUN, ...)                                                             \
     static bool winograd_fits_##OP(const iso_kernel_call *call)                                              \
     {                                                                                                        \
         const volume_conv v = CONV(call);                                                                    \
@@ -240,13 +382,17 @@ static void volume_winograd_kernel(const iso_kernel_call *call)
     static size_t winograd_scratch_##OP(const iso_kernel_call *call)                                         \
     {                                                                                                        \
         const volume_conv v = CONV(call);                                                                    \
-        return iso_cpu_functions()->SCRATCH(&v.slice, &v.depth);                                             \
+        return SCRATCH(&v.slice, &v.depth);                                                                  \
     }                                                                                                        \
     const iso_kernel iso_cpu_##OP##_winograd_volume = {.op = #OP,                                            \
                                                        .name = "Winograd F(2x2, 3x3) of slices",             \
                                                        .fits = winograd_fits_##OP,                           \
                                                        .scratch = winograd_scratch_##OP,                     \
-                                                       .run = RUN};
-BY_WINOGRAD(conv2d, volume_forward, winograd_volume_scratch, volume_winograd_forward)
-BY_WINOGRAD(conv2d_grad_input, volume_rotated, winograd_volume_scratch, volume_winograd_input)
-BY_WINOGRAD(conv2d_grad_kernel, volume_kernel, winograd_volume_grad_kernel_scratch, volume_winograd_kernel)
+                                                       .run = RUN,                                           \
+                                                       __VA_ARGS__};
+BY_WINOGRAD(conv2d, volume_forward, volume_winograd_scratch, volume_winograd_forward,
+            .blocks = volume_winograd_forward_blocks, .run_block = volume_winograd_forward_block)
+BY_WINOGRAD(conv2d_grad_input, volume_rotated, volume_winograd_scratch, volume_winograd_input,
+            .blocks = volume_winograd_input_blocks, .run_block = volume_winograd_input_block)
+BY_WINOGRAD(conv2d_grad_kernel, volume_kernel, volume_winograd_kernel_scratch, volume_winograd_kernel,
+            .blocks = NULL)

@@ -210,16 +210,17 @@ INLINE const float *winograd_element(const float *images, const int64_t *size, i
     return inside ? images + ((image * size[0] + row) * size[1] + column) * channels : zeros;
 }
 
-/* B^T d B of the patch of tile t -> v [point, .., patch]; `point` floats between points. */
-INLINE void winograd_take(const iso_conv *p, const winograd *w, int64_t t, const float *x, const float *zeros,
-                          int64_t point, float *v)
+/* B^T d B of the patch of tile t -> v [point, .., patch], of channels [0, n) from those of x on; `point` floats
+ * between points. */
+INLINE void winograd_take(const iso_conv *p, const winograd *w, int64_t t, int64_t n, const float *x,
+                          const float *zeros, int64_t point, float *v)
 {
     const winograd_position at = winograd_position_of(w, t);
     const float *from[WINOGRAD_POINTS];
     for (int i = 0; i < WINOGRAD_POINTS; i++)
         from[i] = winograd_element(x, p->in, p->c, at.image, at.row - p->pad[0] + i / 4,
                                    at.column - p->pad[1] + i % 4, zeros);
-    for (int64_t k = 0; k < p->c; k += VL) {
+    for (int64_t k = 0; k < n; k += VL) {
         vf d[WINOGRAD_POINTS];
         UNROLL
         for (int i = 0; i < WINOGRAD_POINTS; i++)
@@ -236,15 +237,16 @@ INLINE void winograd_take(const iso_conv *p, const winograd *w, int64_t t, const
     }
 }
 
-/* A dy A^T of tile t -> v [point, .., patch]; `point` floats between points. */
-INLINE void winograd_take_slopes(const iso_conv *p, const winograd *w, int64_t t, const float *dy,
+/* A dy A^T of tile t -> v [point, .., patch], of filters [0, n) from those of dy on; `point` floats between
+ * points. */
+INLINE void winograd_take_slopes(const iso_conv *p, const winograd *w, int64_t t, int64_t n, const float *dy,
                                  const float *zeros, int64_t point, float *v)
 {
     const winograd_position at = winograd_position_of(w, t);
     const float *from[4];
     for (int i = 0; i < 4; i++)
         from[i] = winograd_element(dy, p->out, p->f, at.image, at.row + i / 2, at.column + i % 2, zeros);
-    for (int64_t k = 0; k < p->f; k += VL) {
+    for (int64_t k = 0; k < n; k += VL) {
         vf d[WINOGRAD_POINTS];
         UNROLL
         for (int i = 0; i < 4; i++)
@@ -334,7 +336,7 @@ void ISO_SIMD(winograd)(const iso_conv *p, bool rotated, const float *x, const f
     for (int64_t first = 0; first < w.tiles; first += w.block) {
         const int64_t count = w.tiles - first < w.block ? w.tiles - first : w.block;
         for (int64_t i = 0; i < count; i++)
-            winograd_take(p, &w, first + i, x, zeros, w.patches, v + i * w.patch);
+            winograd_take(p, &w, first + i, p->c, x, zeros, w.patches, v + i * w.patch);
         for (int64_t i = 0; i < w.panels; i++) {
             if (first == 0)
                 winograd_pack(p, &w, rotated, kernel, p->c * p->f, i * lanes, u + i * next);
@@ -351,33 +353,79 @@ typedef struct winograd_sums {
     int64_t slope, slopes; /* floats of a row and of a point of patches of dy */
 } winograd_sums;
 
-INLINE winograd_sums winograd_sums_of(const iso_conv *p)
+/* Channels [channel, channel + channels) and filters [filter, filter + filters) of the gradient. */
+typedef struct winograd_part {
+    int64_t channel, channels, filter, filters;
+} winograd_part;
+
+/* Each part transforms its channels of x and its filters of dy, which others of its channels or filters do too. */
+INLINE int64_t winograd_part_size(int64_t n, int64_t least)
 {
-    winograd_sums s = {
-        .tiles = winograd_of(p), .row = (p->f + VL - 1) / VL * VL, .slope = winograd_row(p->f)};
+    enum { MOST = 4 };
+    const int64_t most = n / least < 1 ? 1 : n / least < MOST ? n / least : MOST;
+    return ((n + most - 1) / most + VL - 1) / VL * VL;
+}
+
+INLINE int64_t winograd_part_channels(const iso_conv *p)
+{
+    return winograd_part_size(p->c, 16);
+}
+
+INLINE int64_t winograd_part_filters(const iso_conv *p)
+{
+    return winograd_part_size(p->f, 32);
+}
+
+int64_t ISO_SIMD(winograd_grad_kernel_parts)(const iso_conv *p)
+{
+    const int64_t channels = winograd_part_channels(p), filters = winograd_part_filters(p);
+    return (p->c + channels - 1) / channels * ((p->f + filters - 1) / filters);
+}
+
+INLINE winograd_part winograd_part_of(const iso_conv *p, int64_t number)
+{
+    const int64_t channels = winograd_part_channels(p), filters = winograd_part_filters(p);
+    const int64_t across = (p->f + filters - 1) / filters;
+    if (number < 0)
+        return (winograd_part){0, p->c, 0, p->f};
+    winograd_part part = {.channel = number / across * channels, .filter = number % across * filters};
+    part.channels = p->c - part.channel < channels ? p->c - part.channel : channels;
+    part.filters = p->f - part.filter < filters ? p->f - part.filter : filters;
+    return part;
+}
+
+INLINE winograd_sums winograd_sums_of(const iso_conv *p, const winograd_part *part)
+{
+    winograd_sums s = {.tiles = winograd_of(p),
+                       .row = (part->filters + VL - 1) / VL * VL,
+                       .slope = winograd_row(part->filters)};
     winograd *w = &s.tiles;
     const int64_t most = winograd_block(p);
     w->block = w->tiles < most ? w->tiles : most;
-    w->width = tile_width(p->c, s.row / VL);
+    w->width = tile_width(part->channels, s.row / VL);
+    w->patch = winograd_row(part->channels);
     w->patches = winograd_point(w->block * w->patch);
     s.slopes = winograd_point(w->block * s.slope);
-    s.sums = winograd_point(p->c * s.row);
+    s.sums = winograd_point(part->channels * s.row);
     return s;
 }
 
-size_t ISO_SIMD(winograd_grad_kernel_scratch)(const iso_conv *p)
+size_t ISO_SIMD(winograd_grad_kernel_scratch)(const iso_conv *p, bool whole)
 {
-    const winograd_sums s = winograd_sums_of(p);
+    const winograd_part part = winograd_part_of(p, whole ? -1 : 0); /* none is larger than the first one */
+    const winograd_sums s = winograd_sums_of(p, &part);
     const int64_t floats = s.sums + s.tiles.patches + s.slopes;
     return (size_t)(WINOGRAD_POINTS * floats + s.tiles.patch + s.slope) * sizeof(float);
 }
 
-/* G^T sums G -> dkernel [3, 3, c, f] */
-static void winograd_unpack(const iso_conv *p, const winograd_sums *w, const float *sums, float *dkernel)
+/* G^T sums G -> dkernel [3, 3, c, f]; sums: those of the part alone */
+static void winograd_unpack(const iso_conv *p, const winograd_sums *w, const winograd_part *part,
+                            const float *sums, float *dkernel)
 {
     const int64_t tap = p->c * p->f;
-    for (int64_t k = 0; k < p->c; k++, sums += w->row, dkernel += p->f)
-        for (int64_t j = 0; j < p->f; j += VL) {
+    dkernel += part->channel * p->f + part->filter;
+    for (int64_t k = 0; k < part->channels; k++, sums += w->row, dkernel += p->f)
+        for (int64_t j = 0; j < part->filters; j += VL) {
             vf s[WINOGRAD_POINTS];
             UNROLL
             for (int i = 0; i < WINOGRAD_POINTS; i++)
@@ -390,14 +438,15 @@ static void winograd_unpack(const iso_conv *p, const winograd_sums *w, const flo
                 winograd_kernel_slopes(s + 4 * i, 1);
             UNROLL
             for (int i = 0; i < 9; i++)
-                vf_put(dkernel + i * tap + j, s[i / 3 * 4 + i % 3], p->f - j);
+                vf_put(dkernel + i * tap + j, s[i / 3 * 4 + i % 3], part->filters - j);
         }
 }
 
-void ISO_SIMD(winograd_grad_kernel)(const iso_conv *p, const float *x, const float *dy, float *dkernel,
-                                    void *scratch)
+void ISO_SIMD(winograd_grad_kernel)(const iso_conv *p, int64_t number, const float *x, const float *dy,
+                                    float *dkernel, void *scratch)
 {
-    const winograd_sums s = winograd_sums_of(p);
+    const winograd_part part = winograd_part_of(p, number);
+    const winograd_sums s = winograd_sums_of(p, &part);
     const winograd *w = &s.tiles;
     float *sums = scratch, *v = sums + WINOGRAD_POINTS * s.sums, *u = v + WINOGRAD_POINTS * w->patches;
     float *zeros = u + WINOGRAD_POINTS * s.slopes;
@@ -408,18 +457,20 @@ void ISO_SIMD(winograd_grad_kernel)(const iso_conv *p, const float *x, const flo
     for (int64_t first = 0; first < w->tiles; first += w->block) {
         t.k = w->tiles - first < w->block ? w->tiles - first : w->block;
         for (int64_t i = 0; i < t.k; i++) {
-            winograd_take(p, w, first + i, x, zeros, w->patches, v + i * w->patch);
-            winograd_take_slopes(p, w, first + i, dy, zeros, s.slopes, u + i * s.slope);
+            winograd_take(p, w, first + i, part.channels, x + part.channel, zeros, w->patches,
+                          v + i * w->patch);
+            winograd_take_slopes(p, w, first + i, part.filters, dy + part.filter, zeros, s.slopes,
+                                 u + i * s.slope);
         }
         for (int64_t i = 0; i < WINOGRAD_POINTS; i++) {
             t.a = v + i * w->patches;
             t.b = u + i * s.slopes;
             t.c = sums + i * s.sums;
             t.add = first > 0;
-            tile_all(&t, p->c, s.row, w->width);
+            tile_all(&t, part.channels, s.row, w->width);
         }
     }
-    winograd_unpack(p, &s, sums, dkernel);
+    winograd_unpack(p, &s, &part, sums, dkernel);
 }
 
 #endif

@@ -78,7 +78,7 @@ INLINE void volume_take(const iso_conv *p, const iso_conv_depth *d, const winogr
         }
         const int64_t first = (b->n * d->in + slice) * v->plane + b->tile;
         for (int64_t j = 0; j < b->tiles; j++)
-            winograd_take(p, w, first + j, x, zeros, w->patches, to + (row + j) * w->patch);
+            winograd_take(p, w, first + j, p->c, x, zeros, w->patches, to + (row + j) * w->patch);
     }
 }
 
@@ -163,7 +163,8 @@ INLINE volume_sums volume_sums_of(const iso_conv *p, const iso_conv_depth *d)
 {
     volume_sums s = {.volume = winograd_volume_of(p, d), .slices = *p};
     s.slices.c *= d->taps;
-    s.sums = winograd_sums_of(&s.slices);
+    const winograd_part all = winograd_part_of(&s.slices, -1);
+    s.sums = winograd_sums_of(&s.slices, &all);
     s.sums.slopes = winograd_point(s.volume.tiles.block * s.sums.slope);
     s.volume.tiles.width = tile_width(p->c, s.sums.row / VL);
     return s;
@@ -210,14 +211,15 @@ void ISO_SIMD(winograd_volume_grad_kernel)(const iso_conv *p, const iso_conv_dep
         for (int64_t i = 0; i < b.positions; i++) {
             const int64_t tile = (b.n * d->out + b.position + i) * v->plane + b.tile;
             for (int64_t k = 0; k < b.tiles; k++)
-                winograd_take_slopes(p, w, tile + k, dy, zeros, s.sums.slopes,
+                winograd_take_slopes(p, w, tile + k, p->f, dy, zeros, s.sums.slopes,
                                      slopes + (i * b.tiles + k) * s.sums.slope);
         }
         volume_add(p, d, &s, &b, !first, patches, slopes, sums);
     }
     if (first)
         memset(sums, 0, (size_t)(WINOGRAD_POINTS * s.sums.sums) * sizeof *sums);
-    winograd_unpack(&s.slices, &s.sums, sums, dkernel);
+    const winograd_part all = winograd_part_of(&s.slices, -1);
+    winograd_unpack(&s.slices, &s.sums, &all, sums, dkernel);
 }
 
 #endif

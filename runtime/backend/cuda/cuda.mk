@@ -1,6 +1,7 @@
 # libisogrid_cuda.so: the CUDA backend, which the C library opens when it is asked for (runtime/backend/cuda_library.h). Programs link nothing of it.
 #   CUDA=0      without it                       CUDA=1      an error if something is missing
 #   NVCC=path   the compiler; its folder is that of the toolkit
+#   CUDA_FAST=1 compiles the kernels fast, for tests/run; they are slow on a GPU
 #   NCCL_HOME=dir, CUDNN_HOME=dir   where include/nccl.h and include/cudnn.h are, unless the toolkit or the system has them
 # By default the library is built where nvcc is found: without NCCL or cuDNN if their headers are missing, which `make` then says.
 NVCC ?= $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
@@ -47,6 +48,10 @@ endif
 # Kernels: machine code for sm_80 and sm_90, and PTX for what comes later, all from one PTX: no kernel uses what only sm_90 has, and this takes a third less
 # time. -O is for the host's part, which only launches kernels. Without fused multiply-adds, as on the CPU: formulas that both share have one rounding.
 CUDA_TARGETS := -gencode arch=compute_80,code=[compute_80,sm_80,sm_90]
+# For tests alone, which run no kernel on a GPU: machine code for sm_90, hardly optimized (by an nvcc that can), in less than a third of the time.
+ifdef CUDA_FAST
+CUDA_TARGETS := -gencode arch=compute_80,code=[compute_80,sm_90] $(if $(shell $(NVCC) --help 2>/dev/null | grep -m 1 -e -Ofc),-Ofc max)
+endif
 NVCC_FLAGS := -std=c++17 -O1 -fmad=false $(CUDA_TARGETS) -I. -DISO_BUILDING -Werror all-warnings -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra,-ffp-contract=off
 CUDA_CPPFLAGS := $(addprefix -isystem ,$(filter-out $(CUDA_SYSTEM),$(CUDA_FOLDERS))) -DISO_WITH_NCCL=$(CUDA_HAS_NCCL) -DISO_WITH_CUDNN=$(CUDA_HAS_CUDNN)
 CUDA_SOURCES := $(filter runtime/backend/cuda/%.c runtime/backend/cuda/%.cu,$(SOURCES))

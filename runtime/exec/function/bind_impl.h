@@ -149,6 +149,7 @@ typedef struct iso_executable {
     iso_step_graph *graphs; /* that are captured */
     iso_row_range *reads;   /* the rows of a batch that local slots read; found when first needed */
     int n_reads;
+    bool kept_counted; /* the batches that the data set of its first step keeps */
 } iso_executable;
 
 /* Chooses kernels; addresses are filled in by iso_executable_bind. */

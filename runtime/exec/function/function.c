@@ -286,8 +286,10 @@ void iso_function_destroy(iso_function *function)
     iso_function_destroy(function->constraints);
     unlist_function(function);
     iso_function_unmap_parts(function);
-    if (function->runtime)
+    if (function->runtime) {
         iso_results_destroy(function->runtime, &function->steps);
+        function->runtime->kept -= function->kept;
+    }
     while (function->plans) {
         iso_executable *next = function->plans->next;
         if (function->runtime->deferred == function->plans)

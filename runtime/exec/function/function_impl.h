@@ -22,6 +22,8 @@ struct iso_function {
     iso_async_steps steps;
     double *found; /* [n_results + 1] the results of the step that is concluded; in [n_results] its total */
     char name[64];
+    size_t
+        kept; /* bytes of batches that the data set of its steps keeps on this rank: the most of its plans */
     unsigned number, plans_made;   /* among all functions of the runtime; of its own */
     iso_watchdog_name step_name;   /* for the watchdog */
     iso_executable *plans;         /* by batch size; the most recently used one is first */
@@ -55,6 +57,11 @@ void iso_function_unmap_parts(iso_function *function);
  * rows if `refused`. An error is local to this rank. Collective for a batch with `prepare`. */
 iso_status iso_reads_prepare(const iso_runtime *runtime, iso_executable *executable, const iso_batch *batch,
                              bool refused);
+
+/* input_rows.c: in the first step of a plan, counts the batches that the data set keeps among what is needed of the
+ * host, and checks that it has as much. refused: this rank has no batch. Collective. */
+iso_status iso_reads_count_kept(iso_function *function, iso_executable *executable, const iso_batch *batch,
+                                bool refused);
 
 /* read_rows.c: reads a slot's part of a batch into memory of the host. thread: the slot's. Local. */
 iso_status iso_read_rows(const iso_runtime *runtime, int thread, const iso_batch *batch,

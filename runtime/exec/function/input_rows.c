@@ -1,8 +1,10 @@
 /* The rows of a batch that this rank's slots read, and the call of the batch's `prepare` for them. */
 #include <stdlib.h>
 
+#include "collectives/control/control.h"
 #include "runtime/base/memory.h"
 #include "runtime/exec/function/function_impl.h"
+#include "runtime/session/session.h"
 
 static int compare_ranges(const void *a, const void *b)
 {
@@ -65,4 +67,41 @@ iso_status iso_reads_prepare(const iso_runtime *runtime, iso_executable *executa
     iso_status prepared =
         batch->prepare(batch, reads ? executable->reads : &none, reads ? executable->n_reads : 0);
     return status == ISO_OK ? prepared : status;
+}
+
+static iso_status find_kept(const iso_runtime *runtime, iso_executable *executable, const iso_batch *batch,
+                            size_t *bytes)
+{
+    iso_status status = make_reads(runtime, executable);
+    *bytes = status == ISO_OK && executable->reads
+                 ? batch->kept(batch, executable->reads, executable->n_reads)
+                 : 0;
+    return status;
+}
+
+iso_status iso_reads_count_kept(iso_function *function, iso_executable *executable, const iso_batch *batch,
+                                bool refused)
+{
+    iso_runtime *runtime = function->runtime;
+    size_t bytes = 0, more = 0;
+    int64_t any;
+    iso_status status = ISO_OK;
+    if (executable->kept_counted)
+        return ISO_OK;
+    if (!refused && batch && batch->kept)
+        status = find_kept(runtime, executable, batch, &bytes);
+    ISO_TRY(iso_agree(runtime->ctx, status));
+    more = bytes > function->kept ? bytes - function->kept : 0;
+    any = more > 0;
+    function->kept += more;
+    runtime->kept += more;
+    ISO_TRY(iso_all_reduce(runtime->ctx, ISO_REDUCE_OR, ISO_I64, &any, 1));
+    if (any)
+        ISO_TRY(iso_runtime_check_memory(runtime, 0, 0, NULL));
+    executable->kept_counted = true;
+    return ISO_OK;
+done:
+    function->kept -= more;
+    runtime->kept -= more;
+    return iso_function_explain_memory(function, executable->plan, status);
 }

@@ -214,6 +214,7 @@ static iso_status function_run(iso_function *function, const iso_batch *batch, i
         rows = o->executable->plan->rows;
     }
     ISO_TRY(iso_function_executable(function, rows, &o->executable));
+    ISO_TRY(iso_reads_count_kept(function, o->executable, batch, o->refused != ISO_OK));
     if (function->recorder)
         ISO_TRY(iso_recorder_begin(function->recorder, runtime, o->executable));
     ISO_TRY(function_prepare_rows(function, batch, o));

@@ -135,6 +135,7 @@ typedef struct iso_runtime {
     iso_table copy_map_index;
     size_t *domain_bytes; /* [domains.count] used in the area that each domain shares */
     size_t arena_bytes, shared_bytes;
+    size_t kept;       /* bytes of batches that data sets keep on this rank, for all functions */
     double host_bytes; /* of this rank's host: all that its slots have, as it was last checked */
     int n_scratch;
     iso_scratch *scratch; /* [n_scratch] */
@@ -196,8 +197,8 @@ static inline void *iso_runtime_scratch(const iso_runtime *runtime, int local)
 {
     return runtime->scratch[iso_runtime_scratch_of(runtime, local)].memory;
 }
-/* check_memory.c: before slots get this much memory. ISO_NO_MEMORY: it is more than a host has, by the system or by a
- * control group (host_memory.h). Warns if it is more than a host has available. Collective. */
+/* check_memory.c: before slots get this much memory, or data sets keep batches. ISO_NO_MEMORY: a host has less, by
+ * the system or by a control group (host_memory.h). Warns if a host has less available. Collective. */
 iso_status iso_runtime_check_memory(iso_runtime *runtime, size_t arena, size_t shared, const size_t *scratch);
 /* Makes sure that slots have at least this much memory. scratch: [n_scratch]; NULL: none. Memory moves: plans must be
  * bound again, after an error too. Collective. */

@@ -190,6 +190,12 @@ static iso_status call_prepare_rows(const iso_batch *batch, const iso_row_range 
     return c->options.batch->prepare(c->options.batch, ranges, count);
 }
 
+static size_t call_kept_rows(const iso_batch *batch, const iso_row_range *ranges, int count)
+{
+    const call *c = batch->impl;
+    return c->options.batch->kept(c->options.batch, ranges, count);
+}
+
 static int64_t call_source_row(const iso_batch *batch, int64_t position, int64_t row)
 {
     const call *c = batch->impl;
@@ -206,6 +212,7 @@ static void make_batch(call *c, int64_t rows)
     c->batch.read = call_read_rows;
     c->batch.read_part = read_part_of_rows;
     c->batch.prepare = c->options.batch && c->options.batch->prepare ? call_prepare_rows : NULL;
+    c->batch.kept = c->options.batch && c->options.batch->kept ? call_kept_rows : NULL;
     c->batch.source_row = c->options.batch && c->options.batch->source_row ? call_source_row : NULL;
     c->batch.impl = c;
     for (int i = 0; i < program->n_inputs; i++)

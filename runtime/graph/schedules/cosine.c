@@ -3,7 +3,7 @@
 
 #include "runtime/base/arguments.h"
 #include "runtime/graph/graph_impl.h"
-#include "runtime/graph/schedules/list.h"
+#include "runtime/graph/schedules/rule.h"
 
 static const iso_setting settings[] = {
     {"initial_learning_rate", ISO_SETTING_REAL, offsetof(iso_schedule, initial), .fallback = 0},

@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "runtime/graph/graph_impl.h"
-#include "runtime/graph/schedules/list.h"
+#include "runtime/graph/schedules/rule.h"
 
 static double rate(const iso_schedule *s, int64_t iterations)
 {

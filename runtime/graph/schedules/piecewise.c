@@ -1,7 +1,7 @@
 /* Keras's PiecewiseConstantDecay. */
 #include "runtime/base/arguments.h"
 #include "runtime/graph/graph_impl.h"
-#include "runtime/graph/schedules/list.h"
+#include "runtime/graph/schedules/rule.h"
 
 static double rate(const iso_schedule *s, int64_t iterations)
 {

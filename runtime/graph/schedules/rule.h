@@ -21,6 +21,9 @@ typedef struct iso_schedule_rule {
     iso_status (*check)(const iso_schedule *schedule);
 } iso_schedule_rule;
 
+#define SCHEDULE(name, NAME, settings) extern const iso_schedule_rule iso_schedule_##name;
+#include "runtime/graph/schedules/list.h"
+
 enum { ISO_MAX_SCHEDULE_SETTINGS = 8 };
 
 /* The rows in the order of list.h; and the numeric members of iso_schedule, in the order of checkpoints. */

@@ -4,11 +4,10 @@
 #include "runtime/base/arguments.h"
 #include "runtime/base/thread_modes.h"
 #include "runtime/graph/graph_impl.h"
-#include "runtime/graph/schedules/list.h"
+#include "runtime/graph/schedules/rule.h"
 
 const iso_descriptor *const iso_schedule_rows[] = {
-#define SCHEDULE(name, settings) &iso_schedule_##name.row,
-#include "runtime/graph/graph_impl.h"
+#define SCHEDULE(name, NAME, settings) &iso_schedule_##name.row,
 #include "runtime/graph/schedules/list.h"
     NULL,
 };
