@@ -148,9 +148,9 @@ static size_t room_of_thread(size_t scratch)
 }
 
 bool iso_division_by_rows(const iso_op *op, const iso_kernel *kernel, const iso_kernel_call *call,
-                          iso_thread_pool *pool, int64_t wanted, iso_division *division)
+                          int threads, int64_t wanted, iso_division *division)
 {
-    *division = (iso_division){.pool = pool};
+    *division = (iso_division){.threads = threads};
     if (wanted < 2 || !divide_rows(op, call, wanted, division))
         return false;
     for (int64_t block = 0; kernel->scratch && block < division->n_blocks; block++) {
@@ -166,14 +166,14 @@ bool iso_division_by_rows(const iso_op *op, const iso_kernel *kernel, const iso_
 }
 
 bool iso_division_by_parts(const iso_op *op, const iso_kernel *kernel, const iso_kernel_call *call,
-                           iso_thread_pool *pool, int64_t wanted, iso_division *division)
+                           int threads, int64_t wanted, iso_division *division)
 {
     const iso_array *out = &call->out[0];
     if (!kernel->run_part || out->rank != 2 || call->n_outputs != 1 || iso_array_count(out) == 0)
         return false;
     const size_t own = kernel->part_scratch ? kernel->part_scratch(call) : 0;
     const int64_t rows = kernel->part_rows(call), part_rows = rows > 0 ? rows : 1;
-    *division = (iso_division){.pool = pool,
+    *division = (iso_division){.threads = threads,
                                .scratch = room_of_thread(own),
                                .part_rows = part_rows,
                                .n_parts = (out->dim[0] + part_rows - 1) / part_rows,
@@ -183,10 +183,10 @@ bool iso_division_by_parts(const iso_op *op, const iso_kernel *kernel, const iso
     return division->n_blocks > 1;
 }
 
-bool iso_division_by_blocks(const iso_kernel *kernel, const iso_kernel_call *call, iso_thread_pool *pool,
+bool iso_division_by_blocks(const iso_kernel *kernel, const iso_kernel_call *call, int threads,
                             iso_division *division)
 {
-    *division = (iso_division){.pool = pool, .n_blocks = kernel->blocks ? kernel->blocks(call) : 1};
+    *division = (iso_division){.threads = threads, .n_blocks = kernel->blocks ? kernel->blocks(call) : 1};
     size_t (*scratch)(const iso_kernel_call *) =
         kernel->block_scratch ? kernel->block_scratch : kernel->scratch;
     division->scratch = room_of_thread(scratch ? scratch(call) : 0);
@@ -194,24 +194,23 @@ bool iso_division_by_blocks(const iso_kernel *kernel, const iso_kernel_call *cal
     return division->n_blocks > 1;
 }
 
-bool iso_division_choose(const iso_op *op, const iso_kernel *kernel, const iso_kernel_call *call,
-                         iso_thread_pool *pool, iso_division *division)
+bool iso_division_choose(const iso_op *op, const iso_kernel *kernel, const iso_kernel_call *call, int threads,
+                         iso_division *division)
 {
-    const int threads = iso_thread_pool_size(pool);
     if (threads < 2)
         return false;
     int64_t wanted = bytes_of(call) / LEAST_BYTES, most = PARTS_PER_THREAD * (int64_t)threads;
     wanted = wanted < most ? wanted : most;
-    if (kernel->by_rows && iso_division_by_rows(op, kernel, call, pool, wanted, division))
+    if (kernel->by_rows && iso_division_by_rows(op, kernel, call, threads, wanted, division))
         return true;
     if (kernel->run_part)
-        return iso_division_by_parts(op, kernel, call, pool, wanted, division);
-    return iso_division_by_blocks(kernel, call, pool, division);
+        return iso_division_by_parts(op, kernel, call, threads, wanted, division);
+    return iso_division_by_blocks(kernel, call, threads, division);
 }
 
 size_t iso_division_scratch(const iso_division *division)
 {
-    return division->shared + division->scratch * (size_t)iso_thread_pool_size(division->pool);
+    return division->shared + division->scratch * (size_t)division->threads;
 }
 
 typedef struct division_run {
@@ -291,7 +290,8 @@ static void run_block(void *arg, int64_t block, int thread)
         keep_fault(r, block, part.in, &fault);
 }
 
-void iso_division_run(const iso_division *division, const iso_kernel *kernel, const iso_kernel_call *call)
+void iso_division_run(const iso_division *division, iso_thread_pool *pool, const iso_kernel *kernel,
+                      const iso_kernel_call *call)
 {
     division_run r = {.division = division,
                       .kernel = kernel,
@@ -300,7 +300,7 @@ void iso_division_run(const iso_division *division, const iso_kernel *kernel, co
                       .faulty = -1};
     if (division->part_rows > 0)
         kernel->prepare_parts(call);
-    iso_parallel_for(division->pool, division->n_blocks, run_block, &r);
+    iso_parallel_for(pool, division->n_blocks, run_block, &r);
     if (division->n_levels == 0 && kernel->finish) {
         iso_kernel_call rest = *call;
         set_memory(division, 0, &rest);

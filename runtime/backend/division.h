@@ -13,7 +13,7 @@ enum { ISO_DIVISION_LEVELS = 2 };
  * shall be parts, into single ones, and the next dimension into parts too. By run_part: a block is some parts, after
  * one thread has prepared them. */
 typedef struct iso_division {
-    iso_thread_pool *pool; /* lent */
+    int threads; /* of the slot */
     int64_t n_blocks;
     size_t
         shared; /* bytes of iso_kernel_call.shared, or of prepared parts, before the scratch memory of threads */
@@ -26,22 +26,24 @@ typedef struct iso_division {
     int8_t in[ISO_MAX_INPUTS][ISO_DIVISION_LEVELS], out[ISO_MAX_OUTPUTS][ISO_DIVISION_LEVELS];
 } iso_division;
 
-/* Decides how the threads of a pool divide the work of an op's kernel. False: it is not divided: the kernel cannot
- * be, there is too little work, or the pool is NULL. */
-bool iso_division_choose(const iso_op *op, const iso_kernel *kernel, const iso_kernel_call *call,
-                         iso_thread_pool *pool, iso_division *division);
+/* Decides how the threads of a slot divide the work of an op's kernel. False: it is not divided: the kernel cannot
+ * be, there is too little work, or there is one thread. call: without addresses too. */
+bool iso_division_choose(const iso_op *op, const iso_kernel *kernel, const iso_kernel_call *call, int threads,
+                         iso_division *division);
 /* The same for a kernel by rows, in about `wanted` parts, however little work they are. */
 bool iso_division_by_rows(const iso_op *op, const iso_kernel *kernel, const iso_kernel_call *call,
-                          iso_thread_pool *pool, int64_t wanted, iso_division *division);
+                          int threads, int64_t wanted, iso_division *division);
 /* The same for a kernel with run_part. */
 bool iso_division_by_parts(const iso_op *op, const iso_kernel *kernel, const iso_kernel_call *call,
-                           iso_thread_pool *pool, int64_t wanted, iso_division *division);
+                           int threads, int64_t wanted, iso_division *division);
 /* The same for a kernel with blocks. */
-bool iso_division_by_blocks(const iso_kernel *kernel, const iso_kernel_call *call, iso_thread_pool *pool,
+bool iso_division_by_blocks(const iso_kernel *kernel, const iso_kernel_call *call, int threads,
                             iso_division *division);
 /* Bytes of scratch memory for all threads. */
 size_t iso_division_scratch(const iso_division *division);
-/* Runs the kernel. call->scratch: of iso_division_scratch bytes. A fault is that of the lowest block. */
-void iso_division_run(const iso_division *division, const iso_kernel *kernel, const iso_kernel_call *call);
+/* Runs the kernel on the threads of a pool, as many as division->threads. call->scratch: of iso_division_scratch
+ * bytes. A fault is that of the lowest block. */
+void iso_division_run(const iso_division *division, iso_thread_pool *pool, const iso_kernel *kernel,
+                      const iso_kernel_call *call);
 
 #endif

@@ -97,7 +97,8 @@ typedef struct iso_site {
     /* Where slots are on GPUs: how those of a host exchange, and iso_topology.chunk_bytes. */
     iso_device_exchange device_exchange;
     size_t chunk_bytes;
-    bool nccl_adds; /* --collectives nccl */
+    bool nccl_adds;       /* --collectives nccl */
+    int intra_op_threads; /* that divide the work of a slot's ops, for memory; 0: one */
     /* Bytes that the executor needs for each slot to run a plan, in addition to what the plan places;
      * NULL: unknown. */
     size_t (*slot_tables)(const struct iso_plan *plan);
@@ -126,6 +127,14 @@ typedef struct iso_fused_update_room {
     size_t thread;                  /* bytes of a thread's own; the last are the part's */
     size_t bytes;                   /* bytes in all, for one thread */
 } iso_fused_update_room;
+
+/* The bytes for several threads of a slot. Between those of two threads there is a gap, because cores prefetch beyond
+ * the end of what they read. */
+enum { ISO_THREAD_GAP = 1024 };
+static inline size_t iso_fused_update_bytes(const iso_fused_update_room *room, int threads)
+{
+    return room->bytes + (size_t)(threads - 1) * (room->thread + ISO_THREAD_GAP);
+}
 
 /* A plan. Targets of the exchange that ends a step, other than the values of its moves, are numbered after
  * the program's values. */

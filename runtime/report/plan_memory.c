@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/backend/division.h"
 #include "runtime/base/memory.h"
 #include "runtime/report/plan_report_impl.h"
 
@@ -98,6 +99,12 @@ static int64_t gradient_bytes(const iso_reporter *r)
     return bytes;
 }
 
+static int threads_of_slot(const iso_reporter *r)
+{
+    const int threads = r->plan->site->intra_op_threads;
+    return threads > 0 ? threads : 1;
+}
+
 static size_t scratch_of(const iso_reporter *r, const iso_instruction *instruction, int slot)
 {
     iso_array in[ISO_MAX_INPUTS], out[ISO_MAX_OUTPUTS];
@@ -105,8 +112,11 @@ static size_t scratch_of(const iso_reporter *r, const iso_instruction *instructi
     if (instruction->kind != ISO_KERNEL)
         return 0;
     iso_plan_call(r->plan, instruction->step, slot, in, out, &call);
-    const iso_kernel *kernel =
-        r->plan->site->backend->find(r->program->steps[instruction->step].op->type->name, &call);
+    const iso_op *op = r->program->steps[instruction->step].op;
+    const iso_kernel *kernel = r->plan->site->backend->find(op->type->name, &call);
+    iso_division division;
+    if (kernel && iso_division_choose(op, kernel, &call, threads_of_slot(r), &division))
+        return iso_division_scratch(&division);
     return kernel && kernel->scratch ? kernel->scratch(&call) : 0;
 }
 
@@ -118,7 +128,9 @@ static int64_t count_scratch(const iso_reporter *r, int slot)
         most = bytes > most ? bytes : most;
     }
     for (int i = 0; i < r->plan->n_fused_updates; i++) {
-        size_t bytes = iso_plan_fused_update_room(r->plan, &r->plan->fused_updates[i], slot).bytes;
+        const iso_fused_update_room room =
+            iso_plan_fused_update_room(r->plan, &r->plan->fused_updates[i], slot);
+        size_t bytes = iso_fused_update_bytes(&room, threads_of_slot(r));
         most = bytes > most ? bytes : most;
     }
     return (int64_t)most;

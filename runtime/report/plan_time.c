@@ -164,12 +164,13 @@ iso_status iso_time_simulate(const iso_time_event *events, int count, int transf
 
 /* ---- ops that were not measured ---- */
 
-/* The seconds of an op by the machine's rates alone. */
+/* The seconds of an op by the machine's rates alone. Cores without a slot divide the work of ops. */
 static double by_rates(const iso_calibration *c, const iso_calibrated_op *op)
 {
     static const double call = 2e-7; /* of a kernel that does nothing */
-    double bytes = op->busy > 1 ? c->rates.bytes_all / op->busy : c->rates.bytes_one;
-    return call + op->flops / c->rates.flops + op->bytes / bytes;
+    const int busy = op->busy > 1 ? op->busy : 1, each = c->cores > busy ? c->cores / busy : 1;
+    double bytes = busy * each > 1 ? c->rates.bytes_all / busy : c->rates.bytes_one;
+    return call + op->flops / (c->rates.flops * each) + op->bytes / bytes;
 }
 
 static double log_ratio(double a, double b)

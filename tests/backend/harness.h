@@ -493,9 +493,9 @@ static inline bool check_division(const trial *t, const result *want)
         trial_op made;
         iso_division division;
         make_op(t, &made);
-        if (!(kernel->by_rows    ? iso_division_by_rows(&made.op, kernel, &call, pool, wanted, &division)
-              : kernel->run_part ? iso_division_by_parts(&made.op, kernel, &call, pool, wanted, &division)
-                                 : iso_division_choose(&made.op, kernel, &call, pool, &division)))
+        if (!(kernel->by_rows    ? iso_division_by_rows(&made.op, kernel, &call, 3, wanted, &division)
+              : kernel->run_part ? iso_division_by_parts(&made.op, kernel, &call, 3, wanted, &division)
+                                 : iso_division_choose(&made.op, kernel, &call, 3, &division)))
             continue;
         for (int i = 0; i < t->outputs; i++) {
             r.out[i].data = room_for(&t->out[i], 0, &r.owner[i]);
@@ -504,7 +504,7 @@ static inline bool check_division(const trial *t, const result *want)
         size_t scratch = iso_division_scratch(&division);
         call.scratch = aligned_alloc(64, (scratch + GUARD) / 64 * 64 + 64);
         ck_assert_ptr_nonnull(call.scratch);
-        iso_division_run(&division, kernel, &call);
+        iso_division_run(&division, pool, kernel, &call);
         for (int k = 0; k < t->outputs; k++)
             CHECK(memcmp(r.out[k].data, want->out[k].data, bytes_of(&t->out[k])) == 0,
                   "%s, %s: kernel %s gave other bits in output %d when 3 threads divided it in %lld blocks",

@@ -115,10 +115,10 @@ static void check_threads(product_case *c, const iso_kernel *kernel, iso_kernel_
     check_ok(iso_alloc(bytes, "the whole", &whole));
     memcpy(whole, c->out.data, bytes);
     memset(c->out.data, 0xa5, bytes);
-    ck_assert(iso_division_choose(&op, kernel, call, pool, &division));
+    ck_assert(iso_division_choose(&op, kernel, call, threads, &division));
     check_ok(iso_alloc(iso_division_scratch(&division), "scratch memory", &call->scratch));
     ck_assert_int_ge(division.n_blocks, 2);
-    iso_division_run(&division, kernel, call);
+    iso_division_run(&division, pool, kernel, call);
     ck_assert_msg(memcmp(whole, c->out.data, bytes) == 0,
                   "%d threads gave other bits: %s of %lld x %lld x %lld", threads, kernel->name,
                   (long long)c->p.m, (long long)c->p.n, (long long)c->p.k);

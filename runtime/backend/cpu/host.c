@@ -34,7 +34,7 @@ static void host_run(const iso_thunk *thunk)
 {
     iso_fault *fault = thunk->call->fault;
     if (thunk->division)
-        iso_division_run(thunk->division, thunk->kernel, thunk->call);
+        iso_division_run(thunk->division, thunk->intra_op, thunk->kernel, thunk->call);
     else
         thunk->kernel->run(thunk->call);
     if (fault->code != ISO_FAULT_TEXT)

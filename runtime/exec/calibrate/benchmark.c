@@ -17,6 +17,14 @@ enum { MOST_TRIES = 8 }; /* to find the largest index that all kernels accept */
 
 /* ---- a step of one slot ---- */
 
+static void run_kernel(const benchmark_slot *s, const benchmark_instruction *bound)
+{
+    if (bound->divided)
+        iso_division_run(&bound->division, s->intra_op, bound->kernel, &bound->call);
+    else
+        bound->kernel->run(&bound->call);
+}
+
 static void benchmark_begin_op(benchmark *r, benchmark_slot *s, const iso_plan_op *op)
 {
     const iso_instruction *instruction = &r->plan->instructions[op->index];
@@ -25,7 +33,7 @@ static void benchmark_begin_op(benchmark *r, benchmark_slot *s, const iso_plan_o
         iso_benchmark_read(r, s, instruction->input);
         break;
     case ISO_PLAN_OP_KERNEL:
-        s->bound[op->index].kernel->run(&s->bound[op->index].call);
+        run_kernel(s, &s->bound[op->index]);
         break;
     case ISO_PLAN_OP_COPY:
         iso_box_copy_run(&s->bound[op->index].copy);
@@ -288,6 +296,18 @@ done:
     return status;
 }
 
+/* The threads that divide ops with each thread of the slots. pools: [threads], zeroed. */
+static iso_status start_intra_op(benchmark *r, iso_thread_pool **pools)
+{
+    iso_status status = ISO_OK;
+    for (int t = 0; r->intra_op_threads > 1 && t < r->threads && status == ISO_OK; t++)
+        status = iso_thread_pool_create(r->intra_op_threads, r->crowded, &pools[t]);
+    for (int t = 0; t < r->threads; t++)
+        for (int s = t * r->n_slots / r->threads; s < (t + 1) * r->n_slots / r->threads; s++)
+            r->slot[s].intra_op = pools[t];
+    return status;
+}
+
 iso_status iso_function_benchmark(iso_graph *graph, const iso_function_options *function,
                                   const iso_benchmark_options *options, iso_calibration *into)
 {
@@ -295,14 +315,18 @@ iso_status iso_function_benchmark(iso_graph *graph, const iso_function_options *
     iso_status status;
     iso_dry_plan dry;
     benchmark r = {0};
-    iso_thread_pool *pool = NULL;
+    iso_thread_pool *pool = NULL, **intra_op = NULL;
     ISO_TRY(iso_dry_plan_make(graph, options->rows, options->slots_per_host, function, false, &dry));
     ISO_TRY(iso_benchmark_make(&dry, graph, options, &r));
     ISO_TRY(iso_thread_pool_create(r.threads, r.crowded, &pool));
+    intra_op = iso_new((size_t)r.threads * sizeof *intra_op);
+    ISO_TRY(intra_op ? start_intra_op(&r, intra_op) : iso_no_memory("the threads of ops"));
     ISO_TRY(benchmark_measure(&r, pool, options->repetitions, into));
 done:
-    if (pool)
-        iso_thread_pool_destroy(pool);
+    iso_thread_pool_destroy(pool);
+    for (int t = 0; intra_op && t < r.threads; t++)
+        iso_thread_pool_destroy(intra_op[t]);
+    iso_free(intra_op);
     iso_benchmark_free(&r);
     iso_dry_plan_free(&dry);
     return status;

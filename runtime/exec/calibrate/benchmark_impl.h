@@ -21,6 +21,8 @@ typedef struct benchmark_instruction {
     iso_kernel_call call;
     iso_array *array; /* inputs, then outputs; owned */
     iso_box_copy copy;
+    bool divided;
+    iso_division division; /* if the slot's threads divide the kernel's work */
 } benchmark_instruction;
 
 typedef struct benchmark_slot {
@@ -35,13 +37,15 @@ typedef struct benchmark_slot {
     size_t *state_at;             /* [n_buckets] offset in the state's room */
     iso_step_rates *rates;        /* [n_buckets] */
     iso_fault fault;
-    int64_t n_read; /* rows of the batches of all rounds */
+    iso_thread_pool *intra_op; /* its thread's, lent; NULL: it is alone */
+    int64_t n_read;            /* rows of the batches of all rounds */
 } benchmark_slot;
 
 typedef struct benchmark {
     const iso_plan *plan;
     const iso_backend *backend;
     int n_slots, threads; /* slots of the first host */
+    int intra_op_threads; /* of each of the threads */
     bool crowded, shared;
     benchmark_slot *slot;
     benchmark_room variables;

@@ -188,6 +188,7 @@ static size_t scratch_bytes(const benchmark *r, const benchmark_slot *s)
     for (int i = 0; i < r->plan->n_instructions; i++) {
         const benchmark_instruction *bound = &s->bound[i];
         size_t bytes = bound->kernel && bound->kernel->scratch ? bound->kernel->scratch(&bound->call) : 0;
+        bytes = bound->divided ? iso_division_scratch(&bound->division) : bytes;
         most = bytes > most ? bytes : most;
     }
     for (int i = 0; i < r->plan->n_fused_updates; i++)
@@ -285,9 +286,12 @@ static iso_status benchmark_memory_bind(const benchmark *r, benchmark_slot *s, i
     iso_plan_call(r->plan, instruction->step, s->slot, bound->array, bound->array + step->op->n_inputs,
                   &bound->call);
     bound->kernel = r->backend->find(step->op->type->name, &bound->call);
-    return bound->kernel ? ISO_OK
-                         : iso_error(ISO_FAILED, "the %s backend has no kernel for the op '%s'",
-                                     r->backend->name, step->op->type->name);
+    if (!bound->kernel)
+        return iso_error(ISO_FAILED, "the %s backend has no kernel for the op '%s'", r->backend->name,
+                         step->op->type->name);
+    bound->divided =
+        iso_division_choose(step->op, bound->kernel, &bound->call, r->intra_op_threads, &bound->division);
+    return ISO_OK;
 }
 
 static const benchmark_slot *slot_numbered(const benchmark *r, int slot)
@@ -411,6 +415,7 @@ iso_status iso_benchmark_make(const iso_dry_plan *dry, const iso_graph *graph,
     ISO_TRY(find_slots(r));
     r->shared = options->shared;
     r->threads = options->threads < r->n_slots ? options->threads : r->n_slots;
+    r->intra_op_threads = options->shared ? 1 : options->threads / r->threads;
     for (int dtype = ISO_F32; dtype <= ISO_BF16; dtype++)
         if (!(r->made_up[dtype] = iso_new(2 * MADE_UP * iso_dtype_size((iso_dtype)dtype))))
             ISO_TRY(iso_no_memory("made-up values"));

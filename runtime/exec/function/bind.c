@@ -29,8 +29,8 @@ static iso_status divide_kernel(const iso_runtime *runtime, const iso_slot_plan 
                                 iso_slot_instruction *bound)
 {
     iso_division division;
-    if (!iso_division_choose(op, bound->kernel, &bound->call,
-                             iso_runtime_intra_op(runtime, sp->local->thread), &division))
+    const int threads = iso_thread_pool_size(iso_runtime_intra_op(runtime, sp->local->thread));
+    if (!iso_division_choose(op, bound->kernel, &bound->call, threads, &division))
         return ISO_OK;
     bound->division = iso_new(sizeof division);
     if (!bound->division)
@@ -331,9 +331,11 @@ void iso_executable_destroy(iso_runtime *runtime, iso_executable *executable)
 
 static size_t scratch_of_instruction(const iso_slot_instruction *bound)
 {
-    if (bound->kind != ISO_KERNEL || !bound->kernel->scratch)
+    if (bound->kind != ISO_KERNEL)
         return 0;
-    return bound->division ? iso_division_scratch(bound->division) : bound->kernel->scratch(&bound->call);
+    if (bound->division)
+        return iso_division_scratch(bound->division);
+    return bound->kernel->scratch ? bound->kernel->scratch(&bound->call) : 0;
 }
 
 static size_t scratch_of_slot(const iso_plan *plan, const iso_slot_plan *sp, int threads)
@@ -344,7 +346,7 @@ static size_t scratch_of_slot(const iso_plan *plan, const iso_slot_plan *sp, int
         most = bytes > most ? bytes : most;
     }
     for (int i = 0; i < sp->n_products; i++) {
-        size_t bytes = iso_fused_scratch(&sp->products[i], threads);
+        size_t bytes = iso_fused_update_bytes(&sp->products[i].room, threads);
         most = bytes > most ? bytes : most;
     }
     return most;

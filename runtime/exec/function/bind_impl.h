@@ -75,9 +75,7 @@ iso_status iso_product_make(const iso_plan *plan, const iso_fused_update *fused,
 void iso_product_free(iso_slot_product *product);
 /* Prepares its kernels for their parts, once the inputs are there. */
 void iso_product_prepare(const iso_slot_product *product);
-/* Bytes of the scratch memory of so many threads; gives it to the product; the blocks of a thread, and the scratch
- * memory of its parts. */
-size_t iso_fused_scratch(const iso_slot_product *product, int threads);
+/* Gives it its scratch memory; the blocks of a thread, and the scratch memory of its parts. */
 void iso_product_address(iso_slot_product *product, void *scratch);
 char *iso_fused_blocks(const iso_slot_product *product, int thread);
 void *iso_fused_part_scratch(const iso_slot_product *product, int thread);

@@ -56,17 +56,9 @@ void iso_product_free(iso_slot_product *product)
     }
 }
 
-/* Cores prefetch beyond the end of what they read. */
-enum { THREAD_GAP = 1024 };
-
-size_t iso_fused_scratch(const iso_slot_product *product, int threads)
-{
-    return product->room.bytes + (size_t)(threads - 1) * (product->room.thread + THREAD_GAP);
-}
-
 char *iso_fused_blocks(const iso_slot_product *product, int thread)
 {
-    return product->blocks + (size_t)thread * (product->room.thread + THREAD_GAP);
+    return product->blocks + (size_t)thread * (product->room.thread + ISO_THREAD_GAP);
 }
 
 void *iso_fused_part_scratch(const iso_slot_product *product, int thread)

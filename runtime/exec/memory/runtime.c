@@ -148,6 +148,7 @@ static iso_status start_intra_op(iso_runtime *runtime)
     runtime->intra_op = iso_new((size_t)runtime->n_threads * sizeof *runtime->intra_op);
     if (!runtime->intra_op)
         return iso_no_memory("the threads of ops");
+    runtime->site.intra_op_threads = each;
     for (int t = 0; t < runtime->n_threads && status == ISO_OK; t++)
         status = iso_thread_pool_create(each, iso_fabric_is_crowded(runtime->fabric), &runtime->intra_op[t]);
     return status;
