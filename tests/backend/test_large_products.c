@@ -1,5 +1,6 @@
 /* Products that are large enough for several blocks or parts: threads that divide them give the bits of one thread,
  * and some elements are sums in float64. Ranks: 1 */
+#include "runtime/backend/cpu/product.h"
 #include "tests/backend/harness.h"
 #include "tests/support/run_tests.h"
 
@@ -16,6 +17,8 @@ static const product_case cases[] = {
     {1100, 1300, 900, ISO_F32, ISO_F32, ALL & ~(1u << BATCH)},
     {1100, 1300, 900, ISO_BF16, ISO_F32, ALL & ~(1u << BATCH)},
     {1100, 1300, 900, ISO_BF16, ISO_BF16, ALL},
+    {33, 20011, 500, ISO_F32, ISO_F32, 1u << PLAIN | 1u << TRANSPOSED_A}, /* wide, and tall */
+    {9001, 65, 480, ISO_F32, ISO_F32, 1u << PLAIN | 1u << TRANSPOSED_B},
     {600, 700, 640, ISO_F64, ISO_F64, 1u << PLAIN | 1u << TRANSPOSED_BOTH},
     {700, 900, 100, ISO_F32, ISO_F32, 1u << CONTRACTED}, /* of few rows: b is packed, or not */
     {901, 200, 61, ISO_F32, ISO_F32, 1u << CONTRACTED},
@@ -114,6 +117,39 @@ START_TEST(divided_products_with_an_infinite_element)
 }
 END_TEST
 
+/* The blocks cover the product, each element once, for any shape. */
+START_TEST(blocks_cover_every_element_once)
+{
+    static const int64_t shapes[][3] = {{1, 1, 300000000}, {1, 16000017, 17},  {7000001, 1, 80},
+                                        {2, 3, 5},         {1000, 1000, 1000}, {24, 48, 1000000},
+                                        {25, 49, 500000},  {997, 50021, 64}};
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+        iso_product p = {.m = shapes[s][0], .n = shapes[s][1], .k = shapes[s][2]};
+        const int64_t n_blocks = iso_product_blocks(&p, 1);
+        int64_t elements = 0;
+        ck_assert_int_ge(n_blocks, 1);
+        for (int64_t i = 0; i < n_blocks; i++) {
+            iso_product_block a = iso_product_block_at(&p, 1, i);
+            const int64_t row = a.c / p.n, column = a.c % p.n;
+            ck_assert_int_ge(a.product.m, 1);
+            ck_assert_int_ge(a.product.n, 1);
+            ck_assert_int_le(row + a.product.m, p.m);
+            ck_assert_int_le(column + a.product.n, p.n);
+            ck_assert_int_eq(a.a, row * p.k);
+            ck_assert_int_eq(a.b, column);
+            elements += a.product.m * a.product.n;
+            for (int64_t j = 0; j < i; j++) {
+                iso_product_block b = iso_product_block_at(&p, 1, j);
+                bool apart = row >= b.c / p.n + b.product.m || b.c / p.n >= row + a.product.m ||
+                             column >= b.c % p.n + b.product.n || b.c % p.n >= column + a.product.n;
+                ck_assert(apart);
+            }
+        }
+        ck_assert_int_eq(elements, p.m * p.n);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("large_products");
@@ -121,6 +157,7 @@ int main(void)
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, divided_products, 0, sizeof cases / sizeof *cases);
     tcase_add_test(tests, divided_products_with_an_infinite_element);
+    tcase_add_test(tests, blocks_cover_every_element_once);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }
