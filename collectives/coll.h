@@ -48,8 +48,9 @@ typedef struct iso_topology {
     const int *rank_of_slot;    /* [n_slots] */
     const int *host_of_rank;    /* [n_ranks], hosts numbered from 0 in order of their lowest rank */
     int n_threads;              /* threads of this rank that run slots, at least 1 */
-    iso_watchdog *watchdog;     /* records exchanges and agreements; NULL: none */
-    const iso_device *device;   /* of the slots: targets and areas are in its memory; NULL: the CPU */
+    int intra_op_threads; /* threads that each of them divides its work with, itself included; 0: it is alone */
+    iso_watchdog *watchdog;   /* records exchanges and agreements; NULL: none */
+    const iso_device *device; /* of the slots: targets and areas are in its memory; NULL: the CPU */
     /* [n_slots] numbers below n_slots; a domain is on one host. NULL: the slots of a host are one domain. A rank may
      * have slots in several. */
     const int *domain_of_slot;

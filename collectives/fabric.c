@@ -129,7 +129,8 @@ static iso_status find_crowded(const iso_fabric *fabric, bool *found)
     iso_cores cores;
     iso_comm *machine = NULL;
     iso_status status = ISO_OK;
-    int total = taking_part(fabric);
+    const int each = fabric->topology.intra_op_threads;
+    int total = taking_part(fabric) * (each > 1 ? each : 1);
     int crowded = !iso_cores_find(&cores) || total > iso_cores_count(&cores);
     ISO_TRY(iso_comm_split_shared(fabric->channel.communicator, 0, &machine));
     ISO_TRY(iso_comm_reduce(machine, ISO_COMM_SUM, ISO_COMM_INT, &total, 1));

@@ -60,8 +60,8 @@ iso_status iso_distribution_setup_lay_out(iso_context *ctx, const iso_train_opti
     return status == ISO_OK ? iso_distribution_set_zero(setup->distribution, (int)options->zero) : status;
 }
 
-/* The fewest slots whose largest part of the rows is as small as with a slot for each thread: a slot computes on one
- * thread, and more slots would only exchange more. */
+/* The fewest slots whose largest part of the rows is as small as with a slot for each thread: more slots would only
+ * exchange more. Threads that are left compute parts of ops. */
 static int64_t slots_for(int64_t rows, int64_t threads)
 {
     int64_t part = (rows + threads - 1) / threads;

@@ -1,5 +1,6 @@
 #include "runtime/backend/division.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -13,6 +14,12 @@ enum {
     PARTS_PER_THREAD = 4, /* threads that are late leave some of theirs to others */
     SCRATCH_GAP = 1024    /* cores prefetch beyond the end of what they read */
 };
+
+double iso_division_most_parts(double flops, double bytes)
+{
+    static const double block_flops = 256e6; /* of a block of a product (cpu/product.c) */
+    return fmax(1, fmax(flops / block_flops, bytes / LEAST_BYTES));
+}
 
 /* ---- by rows ---- */
 
@@ -171,13 +178,14 @@ bool iso_division_by_parts(const iso_op *op, const iso_kernel *kernel, const iso
     const iso_array *out = &call->out[0];
     if (!kernel->run_part || out->rank != 2 || call->n_outputs != 1 || iso_array_count(out) == 0)
         return false;
-    const size_t own = kernel->part_scratch ? kernel->part_scratch(call) : 0;
+    const size_t own = kernel->part_scratch ? kernel->part_scratch(call) : 0,
+                 all = kernel->scratch ? kernel->scratch(call) : 0;
     const int64_t rows = kernel->part_rows(call), part_rows = rows > 0 ? rows : 1;
     *division = (iso_division){.threads = threads,
                                .scratch = room_of_thread(own),
                                .part_rows = part_rows,
                                .n_parts = (out->dim[0] + part_rows - 1) / part_rows,
-                               .shared = room_of_thread((kernel->scratch ? kernel->scratch(call) : 0) - own),
+                               .shared = room_of_thread(all > own ? all - own : 0),
                                .adds = op->type == &iso_op_embedding_grad_add};
     division->n_blocks = division->n_parts < wanted ? division->n_parts : wanted;
     return division->n_blocks > 1;

@@ -39,6 +39,8 @@ bool iso_division_by_parts(const iso_op *op, const iso_kernel *kernel, const iso
 /* The same for a kernel with blocks. */
 bool iso_division_by_blocks(const iso_kernel *kernel, const iso_kernel_call *call, int threads,
                             iso_division *division);
+/* About how many parts the work of an op of the CPU has at most, for estimates of its time. */
+double iso_division_most_parts(double flops, double bytes);
 /* Bytes of scratch memory for all threads. */
 size_t iso_division_scratch(const iso_division *division);
 /* Runs the kernel on the threads of a pool, as many as division->threads. call->scratch: of iso_division_scratch

@@ -20,6 +20,8 @@ static iso_status check_kernel(const iso_op_type *type, const iso_kernel *kernel
         wrong = ".part_scratch is given without .run_part";
     else if (!kernel->blocks != !kernel->run_block)
         wrong = "either both or none of .blocks and .run_block must be given";
+    else if (kernel->block_scratch && !kernel->run_block)
+        wrong = ".block_scratch is given without .run_block";
     else if ((kernel->finish && !kernel->run_block) || (kernel->shared && !kernel->finish))
         wrong = ".finish is given without .run_block, or .shared without .finish";
     return wrong ? iso_error(ISO_INVALID, "op '%s': kernel %d: %s", type->name, number, wrong) : ISO_OK;

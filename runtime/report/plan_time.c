@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/backend/division.h"
 #include "runtime/base/list.h"
 #include "runtime/base/memory.h"
 #include "runtime/report/plan_ops.h"
@@ -168,8 +169,11 @@ iso_status iso_time_simulate(const iso_time_event *events, int count, int transf
 static double by_rates(const iso_calibration *c, const iso_calibrated_op *op)
 {
     static const double call = 2e-7; /* of a kernel that does nothing */
-    const int busy = op->busy > 1 ? op->busy : 1, each = c->cores > busy ? c->cores / busy : 1;
-    double bytes = busy * each > 1 ? c->rates.bytes_all / busy : c->rates.bytes_one;
+    const int busy = op->busy > 1 ? op->busy : 1;
+    const double most = iso_division_most_parts(op->flops, op->bytes), cores = fmax(1, c->cores / busy),
+                 each = most < cores ? most : cores;
+    double bytes =
+        busy * each > 1 ? fmin(c->rates.bytes_all / busy, each * c->rates.bytes_one) : c->rates.bytes_one;
     return call + op->flops / (c->rates.flops * each) + op->bytes / bytes;
 }
 

@@ -187,10 +187,10 @@ START_TEST(ops_are_estimated_from_the_nearest)
         "{\"key\": \"k2\", \"op\": \"matmul\", \"busy\": 1, \"flops\": 1e6, \"bytes\": 0, \"seconds\": 0.5},"
         "{\"key\": \"k3\", \"op\": \"relu\", \"busy\": 1, \"flops\": 2e9, \"bytes\": 0, \"seconds\": 7}]}");
     ck_assert_double_eq(seconds_of(c, "matmul", "k1", 1e9, true), 3);
-    /* 2e9 operations: as k1, in proportion to 1 s + call and 0.5 s + call: both cores compute them */
+    /* 2e9 operations: as k1, in proportion to 1 s + call and 0.5 s + call: both cores compute them; one those that are small */
     ck_assert_double_eq_tol(seconds_of(c, "matmul", "other", 2e9, false), 3 * (1 + call) / (0.5 + call),
                             1e-12);
-    ck_assert_double_eq_tol(seconds_of(c, "matmul", "small", 2e6, false), 0.5 * (1e-3 + call) / (5e-4 + call),
+    ck_assert_double_eq_tol(seconds_of(c, "matmul", "small", 2e6, false), 0.5 * (2e-3 + call) / (1e-3 + call),
                             1e-12);
     /* the key with one other extent, although k2 has nearer operations */
     iso_calibration_destroy(c);
@@ -201,7 +201,7 @@ START_TEST(ops_are_estimated_from_the_nearest)
                        "{\"key\": \"m x[9,9] w[9,9] @1\", \"op\": \"m\", \"busy\": 1, \"flops\": 1e9, "
                        "\"bytes\": 0, \"seconds\": 3}]}");
     ck_assert_double_eq_tol(seconds_of(c, "m", "m x[5,8] w[8,8] @1", 1e9, false),
-                            0.5 * (0.5 + call) / (5e-4 + call), 1e-9);
+                            0.5 * (0.5 + call) / (1e-3 + call), 1e-9);
     /* no other op of this type: the rates */
     ck_assert_double_eq_tol(seconds_of(c, "softmax", "k9", 5e9, false), 2.5 + call, 1e-12);
     iso_calibration_destroy(c);

@@ -6,6 +6,7 @@
 #include "runtime/base/environment.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/list.h"
+#include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/exec/memory/runtime_impl.h"
 #include "runtime/session/session.h"
@@ -107,6 +108,14 @@ static iso_status agree_on_chunk_bytes(iso_context *ctx, size_t *bytes)
                             : status;
 }
 
+/* Threads that each thread of the slots divides the work of ops with, itself included (division.h): an equal share of
+ * the cores without a slot. */
+static int intra_op_threads(const iso_runtime *runtime)
+{
+    bool computes = runtime->n_locals > 0 && runtime->device->host_access;
+    return computes ? iso_threads(runtime->ctx) / runtime->n_threads : 1;
+}
+
 static iso_status runtime_make_fabric(iso_runtime *runtime)
 {
     iso_status status = ISO_OK;
@@ -122,6 +131,7 @@ static iso_status runtime_make_fabric(iso_runtime *runtime)
                              .rank_of_slot = runtime->mesh->rank_of_slot,
                              .host_of_rank = hosts,
                              .n_threads = runtime->n_threads,
+                             .intra_op_threads = intra_op_threads(runtime),
                              .watchdog = iso_context_watchdog(runtime->ctx),
                              .device = runtime->device,
                              .stream_of_slot = runtime->stream_of_slot,
@@ -138,20 +148,29 @@ done:
     return status;
 }
 
-/* Cores without a slot compute parts of ops (division.h). */
+/* Without them a slot's thread works alone, and gives the same numbers. */
+static iso_thread_pool *make_intra_op(const iso_runtime *runtime)
+{
+    iso_thread_pool *pool = NULL;
+    if (iso_thread_pool_create(intra_op_threads(runtime), iso_fabric_is_crowded(runtime->fabric), &pool) !=
+        ISO_OK)
+        iso_warn("rank %d has no threads that compute parts of ops, so steps take longer: %s",
+                 iso_rank(runtime->ctx), iso_error_message());
+    return pool;
+}
+
 static iso_status start_intra_op(iso_runtime *runtime)
 {
-    const int each = iso_threads(runtime->ctx) / runtime->n_threads;
-    iso_status status = ISO_OK;
-    if (each < 2 || runtime->n_locals == 0 || !runtime->device->host_access)
+    const int each = intra_op_threads(runtime);
+    if (each < 2)
         return ISO_OK;
     runtime->intra_op = iso_new((size_t)runtime->n_threads * sizeof *runtime->intra_op);
     if (!runtime->intra_op)
         return iso_no_memory("the threads of ops");
     runtime->site.intra_op_threads = each;
-    for (int t = 0; t < runtime->n_threads && status == ISO_OK; t++)
-        status = iso_thread_pool_create(each, iso_fabric_is_crowded(runtime->fabric), &runtime->intra_op[t]);
-    return status;
+    for (int t = 0; t < runtime->n_threads; t++)
+        runtime->intra_op[t] = make_intra_op(runtime);
+    return ISO_OK;
 }
 
 static void end_intra_op(iso_runtime *runtime)
