@@ -187,7 +187,8 @@ START_TEST(ops_are_estimated_from_the_nearest)
         "{\"key\": \"k2\", \"op\": \"matmul\", \"busy\": 1, \"flops\": 1e6, \"bytes\": 0, \"seconds\": 0.5},"
         "{\"key\": \"k3\", \"op\": \"relu\", \"busy\": 1, \"flops\": 2e9, \"bytes\": 0, \"seconds\": 7}]}");
     ck_assert_double_eq(seconds_of(c, "matmul", "k1", 1e9, true), 3);
-    /* 2e9 operations: as k1, in proportion to 1 s + call and 0.5 s + call: both cores compute them; one those that are small */
+    /* 2e9 operations: as k1, in proportion to 1 s + call and 0.5 s + call: both cores compute them. One computes
+     * small ones. */
     ck_assert_double_eq_tol(seconds_of(c, "matmul", "other", 2e9, false), 3 * (1 + call) / (0.5 + call),
                             1e-12);
     ck_assert_double_eq_tol(seconds_of(c, "matmul", "small", 2e6, false), 0.5 * (2e-3 + call) / (1e-3 + call),
