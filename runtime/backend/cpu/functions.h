@@ -37,7 +37,7 @@ typedef struct iso_row_moments {
     FUNCTION(void, sum_f64, (int64_t n, const double *x, const double *y, double *z))                          \
     FUNCTION(void, max_f32, (int64_t n, const float *x, const float *y, float *z))                             \
     /* c [rows, columns] = a b, where a(i, k) = a[i * a_row + k * a_k] and b(k, j) = b[k * b_k + j]; */        \
-    /* add: c += a b */                                                                                        \
+    /* add: c += a b. The bits of a row do not depend on the number of rows */                                 \
     FUNCTION(void, gemm_f32,                                                                                   \
              (int64_t rows, int64_t columns, int64_t k, const float *a, int64_t a_row, int64_t a_k,            \
               const float *b, int64_t b_k, bool add, float *c))                                                \

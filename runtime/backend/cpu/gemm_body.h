@@ -2,8 +2,8 @@
 #include "runtime/backend/cpu/functions.h"
 #include "runtime/backend/cpu/tile_body.h"
 
-/* Large products are computed in blocks of k. A panel of b is packed and stays in the L1 cache while all rows
- * of a use it. */
+/* Sums are over blocks of k, which are added: the bits of a row do not depend on how many rows there are. In large
+ * products a panel of b is packed for each block, and stays in the L1 cache while all rows of a use it. */
 enum { BLOCK_K = 256, PANEL = 2, LEAST_ROWS = 48, LEAST_B = 65536 };
 
 INLINE void pack_panel(int64_t k, const float *b, int64_t b_k, int64_t columns, float *panel)
@@ -14,22 +14,39 @@ INLINE void pack_panel(int64_t k, const float *b, int64_t b_k, int64_t columns, 
     }
 }
 
-static void gemm_blocked(const iso_tile *whole, int64_t rows, int64_t columns)
+/* The block of k that begins at `k`. */
+INLINE iso_tile tile_block(const iso_tile *whole, int64_t k)
+{
+    iso_tile t = *whole;
+    t.k = whole->k - k < BLOCK_K ? whole->k - k : BLOCK_K;
+    t.a += k * t.a_k;
+    t.b += k * t.b_k;
+    t.add = whole->add || k > 0;
+    return t;
+}
+
+static void gemm_packed(const iso_tile *whole, int64_t rows, int64_t columns)
 {
     float panel[BLOCK_K * PANEL * VL];
     for (int64_t k = 0; k < whole->k; k += BLOCK_K)
         for (int64_t j = 0; j < columns; j += PANEL * VL) {
-            iso_tile t = *whole;
-            t.k = whole->k - k < BLOCK_K ? whole->k - k : BLOCK_K;
+            iso_tile t = tile_block(whole, k);
             int64_t n = columns - j < PANEL * VL ? columns - j : PANEL * VL;
-            pack_panel(t.k, whole->b + k * t.b_k + j, t.b_k, n, panel);
-            t.a += k * t.a_k;
+            pack_panel(t.k, t.b + j, t.b_k, n, panel);
             t.b = panel;
             t.b_k = PANEL * VL;
             t.c += j;
-            t.add = whole->add || k > 0;
             tile_all(&t, rows, n, PANEL);
         }
+}
+
+static void gemm_direct(const iso_tile *whole, int64_t rows, int64_t columns)
+{
+    const int width = tile_width(rows, (columns + VL - 1) / VL);
+    for (int64_t k = 0; k < whole->k || k == 0; k += BLOCK_K) {
+        const iso_tile t = tile_block(whole, k);
+        tile_all(&t, rows, columns, width);
+    }
 }
 
 void ISO_SIMD(gemm_f32)(int64_t rows, int64_t columns, int64_t k, const float *a, int64_t a_row, int64_t a_k,
@@ -39,9 +56,9 @@ void ISO_SIMD(gemm_f32)(int64_t rows, int64_t columns, int64_t k, const float *a
     t.segments = t.planes = 1;
     t.add = add;
     if (rows < LEAST_ROWS || columns * k < LEAST_B)
-        tile_all(&t, rows, columns, tile_width(rows, (columns + VL - 1) / VL));
+        gemm_direct(&t, rows, columns);
     else
-        gemm_blocked(&t, rows, columns);
+        gemm_packed(&t, rows, columns);
 }
 
 int64_t ISO_SIMD(lanes)(void)
