@@ -97,24 +97,6 @@ static int64_t bytes_of(const iso_kernel_call *call)
     return (int64_t)bytes;
 }
 
-static bool divide_rows(const iso_op *op, const iso_kernel_call *call, int64_t wanted, iso_division *division)
-{
-    const iso_array *out = &call->out[0];
-    int d = next_dimension(out, 0);
-    iso_rule rule;
-    iso_op_rule(op, &rule);
-    if (!follows_rule(op, call) || d == out->rank || !add_level(&rule, call, d, division))
-        return false;
-    if (division->rows[0] >= wanted) {
-        division->parts[0] = wanted;
-    } else if ((d = next_dimension(out, d + 1)) < out->rank && add_level(&rule, call, d, division)) {
-        int64_t each = (wanted + division->rows[0] - 1) / division->rows[0];
-        division->parts[1] = each < division->rows[1] ? each : division->rows[1];
-    }
-    division->n_blocks = division->parts[0] * (division->n_levels > 1 ? division->parts[1] : 1);
-    return division->n_blocks > 1;
-}
-
 /* The part of an array in a level: elements [begin, end) of a dimension. */
 static void narrow(iso_array *array, int d, int64_t begin, int64_t end)
 {
@@ -127,6 +109,74 @@ static void narrow(iso_array *array, int d, int64_t begin, int64_t end)
         array->data = (char *)array->data + (size_t)(begin * stride) * iso_dtype_size(array->dtype);
     array->dim[d] = end - begin;
     array->offset[d] += begin;
+}
+
+/* Leaves the first rows of a level, of one element of the level before. */
+static void take_rows(iso_array *array, const int8_t *at, int level, int64_t rows)
+{
+    if (level > 0)
+        narrow(array, at[0], 0, 1);
+    narrow(array, at[level], 0, rows);
+}
+
+/* Scratch memory of a call of so many rows of a level. bytes: of the operands that the level divides. */
+static int64_t rows_need(const iso_kernel *kernel, const iso_kernel_call *call, const iso_division *division,
+                         int level, int64_t rows, int64_t *bytes)
+{
+    iso_array in[ISO_MAX_INPUTS], out[ISO_MAX_OUTPUTS];
+    iso_kernel_call part = *call;
+    memcpy(in, call->in, (size_t)call->n_inputs * sizeof *in);
+    memcpy(out, call->out, (size_t)call->n_outputs * sizeof *out);
+    part.in = in;
+    part.out = out;
+    *bytes = 0;
+    for (int k = 0; k < call->n_inputs; k++) {
+        take_rows(&in[k], division->in[k], level, rows);
+        *bytes += division->in[k][level] < 0 ? 0 : (int64_t)iso_array_bytes(&in[k]);
+    }
+    for (int k = 0; k < call->n_outputs; k++) {
+        take_rows(&out[k], division->out[k], level, rows);
+        *bytes += (int64_t)iso_array_bytes(&out[k]);
+    }
+    return kernel->scratch ? (int64_t)kernel->scratch(&part) : 0;
+}
+
+/* The parts of a level, so that each has `least` bytes of the operands that it divides, and no fewer than it
+ * prepares: the scratch memory that does not grow with the rows. */
+static int64_t most_parts(const iso_kernel *kernel, const iso_kernel_call *call, int64_t least,
+                          const iso_division *division, int level)
+{
+    int64_t bytes;
+    if (least == 0)
+        return INT64_MAX;
+    const int64_t two = rows_need(kernel, call, division, level, 2, &bytes),
+                  prepared = 2 * rows_need(kernel, call, division, level, 1, &bytes) - two;
+    return bytes * division->rows[level] / (prepared > least ? prepared : least);
+}
+
+static bool divide_rows(const iso_op *op, const iso_kernel *kernel, const iso_kernel_call *call,
+                        int64_t least, int64_t wanted, iso_division *division)
+{
+    const iso_array *out = &call->out[0];
+    int d = next_dimension(out, 0);
+    iso_rule rule;
+    iso_op_rule(op, &rule);
+    if (!follows_rule(op, call) || d == out->rank || !add_level(&rule, call, d, division))
+        return false;
+    const int64_t most = most_parts(kernel, call, least, division, 0);
+    wanted = wanted < most ? wanted : most;
+    if (wanted < 2)
+        return false;
+    if (division->rows[0] >= wanted) {
+        division->parts[0] = wanted;
+    } else if ((d = next_dimension(out, d + 1)) < out->rank && add_level(&rule, call, d, division)) {
+        int64_t each = (wanted + division->rows[0] - 1) / division->rows[0];
+        const int64_t inner = most_parts(kernel, call, least, division, 1);
+        each = each < inner ? each : inner > 1 ? inner : 1;
+        division->parts[1] = each < division->rows[1] ? each : division->rows[1];
+    }
+    division->n_blocks = division->parts[0] * (division->n_levels > 1 ? division->parts[1] : 1);
+    return division->n_blocks > 1;
 }
 
 static void narrow_call(const iso_division *division, int64_t block, const iso_kernel_call *call,
@@ -155,10 +205,10 @@ static size_t room_of_thread(size_t scratch)
 }
 
 bool iso_division_by_rows(const iso_op *op, const iso_kernel *kernel, const iso_kernel_call *call,
-                          int threads, int64_t wanted, iso_division *division)
+                          int threads, int64_t least, int64_t wanted, iso_division *division)
 {
     *division = (iso_division){.threads = threads};
-    if (wanted < 2 || !divide_rows(op, call, wanted, division))
+    if (!divide_rows(op, kernel, call, least, wanted, division))
         return false;
     for (int64_t block = 0; kernel->scratch && block < division->n_blocks; block++) {
         iso_array in[ISO_MAX_INPUTS], out[ISO_MAX_OUTPUTS];
@@ -207,12 +257,11 @@ bool iso_division_choose(const iso_op *op, const iso_kernel *kernel, const iso_k
 {
     if (threads < 2)
         return false;
-    int64_t wanted = bytes_of(call) / LEAST_BYTES, most = PARTS_PER_THREAD * (int64_t)threads;
-    wanted = wanted < most ? wanted : most;
-    if (kernel->by_rows && iso_division_by_rows(op, kernel, call, threads, wanted, division))
+    const int64_t wanted = PARTS_PER_THREAD * (int64_t)threads, most = bytes_of(call) / LEAST_BYTES;
+    if (kernel->by_rows && iso_division_by_rows(op, kernel, call, threads, LEAST_BYTES, wanted, division))
         return true;
     if (kernel->run_part)
-        return iso_division_by_parts(op, kernel, call, threads, wanted, division);
+        return iso_division_by_parts(op, kernel, call, threads, wanted < most ? wanted : most, division);
     return iso_division_by_blocks(kernel, call, threads, division);
 }
 
@@ -309,7 +358,7 @@ void iso_division_run(const iso_division *division, iso_thread_pool *pool, const
     if (division->part_rows > 0)
         kernel->prepare_parts(call);
     iso_parallel_for(pool, division->n_blocks, run_block, &r);
-    if (division->n_levels == 0 && kernel->finish) {
+    if (division->n_levels == 0 && division->part_rows == 0 && kernel->finish) {
         iso_kernel_call rest = *call;
         set_memory(division, 0, &rest);
         kernel->finish(&rest);

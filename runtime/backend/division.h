@@ -30,9 +30,10 @@ typedef struct iso_division {
  * be, there is too little work, or there is one thread. call: without addresses too. */
 bool iso_division_choose(const iso_op *op, const iso_kernel *kernel, const iso_kernel_call *call, int threads,
                          iso_division *division);
-/* The same for a kernel by rows, in about `wanted` parts, however little work they are. */
+/* The same for a kernel by rows, in up to `wanted` parts, or a few more. least: bytes of the divided operands of a
+ * part, which then are no less than what it prepares of the whole ones (kernel.h); 0: however few. */
 bool iso_division_by_rows(const iso_op *op, const iso_kernel *kernel, const iso_kernel_call *call,
-                          int threads, int64_t wanted, iso_division *division);
+                          int threads, int64_t least, int64_t wanted, iso_division *division);
 /* The same for a kernel with run_part. */
 bool iso_division_by_parts(const iso_op *op, const iso_kernel *kernel, const iso_kernel_call *call,
                            int threads, int64_t wanted, iso_division *division);

@@ -92,8 +92,8 @@ typedef struct iso_kernel {
      * part_rows rows; a part of more than one row has whole rows. Parts of embedding_grad_add are without input 0.
      * prepare_parts is called first, with the inputs, and fills the call's scratch but its last part_scratch bytes;
      * no other call uses it until the last part. Threads may compute parts at the same time, each with part_scratch
-     * bytes of its own, aligned to 64. The planner may then let the optimizer compute a gradient part by part, when
-     * it needs each part. */
+     * bytes of its own, aligned to 64; they raise no fault. The planner may then let the optimizer compute a gradient
+     * part by part, when it needs each part. */
     int64_t (*part_rows)(const iso_kernel_call *call);
     size_t (*part_scratch)(const iso_kernel_call *call); /* NULL: none */
     void (*prepare_parts)(const iso_kernel_call *call);
@@ -103,12 +103,12 @@ typedef struct iso_kernel {
     bool in_place;
     /* Intra-op parallelism (division.h): the threads of a slot may run parts of the work at the same time. The
      * numbers are those of `run`, with any number of threads. Either by rows: `run` computes any range of the rows
-     * that the op's sharding rule lets slots divide, with the same bits as all of them. Or by blocks of its own:
-     * `blocks` tells how many there are, by attrs, types and shapes alone, and run_block computes one of them;
-     * call->scratch is the thread's own, as large as block_scratch() says (NULL: scratch()). With `finish`, blocks
-     * may leave results in call->shared, which is the same memory for all of them, and `finish` makes outputs of
-     * these when all blocks are done. Or by run_part. None of these: one thread runs it. A kernel by rows may have
-     * blocks for calls whose rows cannot be divided. */
+     * that the op's sharding rule lets slots divide, with the same bits as all of them; what scratch() needs for any
+     * rows is prepared by each range. Or by blocks of its own: `blocks` tells how many there are, by attrs, types and
+     * shapes alone, and run_block computes one; call->scratch is the thread's own, as large as block_scratch() says
+     * (NULL: scratch()). With `finish`, blocks may leave results in call->shared, which is the same memory for all of
+     * them, and `finish` makes outputs of these when all blocks are done. Or by run_part, without blocks. None of
+     * these: one thread runs it. A kernel by rows may have blocks for calls whose rows cannot be divided. */
     bool by_rows;
     int64_t (*blocks)(const iso_kernel_call *call);
     void (*run_block)(const iso_kernel_call *call, int64_t block);

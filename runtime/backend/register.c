@@ -20,6 +20,8 @@ static iso_status check_kernel(const iso_op_type *type, const iso_kernel *kernel
         wrong = ".part_scratch is given without .run_part";
     else if (!kernel->blocks != !kernel->run_block)
         wrong = "either both or none of .blocks and .run_block must be given";
+    else if (kernel->run_part && kernel->blocks)
+        wrong = "at most one of .run_part and .run_block may be given";
     else if (kernel->block_scratch && !kernel->run_block)
         wrong = ".block_scratch is given without .run_block";
     else if ((kernel->finish && !kernel->run_block) || (kernel->shared && !kernel->finish))

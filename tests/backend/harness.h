@@ -493,7 +493,7 @@ static inline bool check_division(const trial *t, const result *want)
         trial_op made;
         iso_division division;
         make_op(t, &made);
-        if (!(kernel->by_rows    ? iso_division_by_rows(&made.op, kernel, &call, 3, wanted, &division)
+        if (!(kernel->by_rows    ? iso_division_by_rows(&made.op, kernel, &call, 3, 0, wanted, &division)
               : kernel->run_part ? iso_division_by_parts(&made.op, kernel, &call, 3, wanted, &division)
                                  : iso_division_choose(&made.op, kernel, &call, 3, &division)))
             continue;

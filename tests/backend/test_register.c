@@ -29,6 +29,11 @@ static void part(const iso_kernel_call *call, const int64_t *offset, const int64
     (void)call, (void)offset, (void)extent, (void)add, (void)to, (void)scratch;
 }
 
+static void run_block(const iso_kernel_call *call, int64_t block)
+{
+    (void)call, (void)block;
+}
+
 static int64_t rows_of(const iso_kernel_call *call)
 {
     return call->out[0].dim[0];
@@ -114,6 +119,9 @@ START_TEST(kernels_that_cannot_run_are_refused)
            .part_scratch = scratch_of_part);
     KERNEL("kernel 0: either both or none of .blocks and .run_block", .name = "plain", .run = run,
            .blocks = rows_of);
+    KERNEL("kernel 0: at most one of .run_part and .run_block", .name = "plain", .run = run,
+           .part_rows = rows_of, .prepare_parts = run, .run_part = part, .blocks = rows_of,
+           .run_block = run_block);
     KERNEL("kernel 0: .finish is given without .run_block, or .shared without .finish", .name = "plain",
            .run = run, .finish = run);
 }

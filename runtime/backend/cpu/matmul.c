@@ -100,9 +100,30 @@ int64_t iso_matmul_blocks(const iso_kernel_call *call, int speed)
     return is_divided(&l) ? l.count * iso_product_blocks(&l.product, speed) : 1;
 }
 
+/* Calls of the library in a block: small products of a batch are taken together, up to about so many
+ * multiplications. */
+static int64_t calls_of_block(const iso_matmul_layout *l)
+{
+    static const double size = 1e6;
+    const iso_product *p = &l->product;
+    const double each = (double)p->m * (double)p->n * (double)p->k;
+    return each < 1 || each > size ? 1 : (int64_t)(size / each);
+}
+
 static int64_t library_blocks(const iso_kernel_call *call)
 {
-    return iso_matmul_blocks(call, 1);
+    iso_matmul_layout l = iso_matmul_layout_of(call);
+    const int64_t each = calls_of_block(&l);
+    return (iso_matmul_blocks(call, 1) + each - 1) / each;
+}
+
+static void run_library_block(const iso_kernel_call *call, int64_t block,
+                              void (*run)(const iso_kernel_call *call, int64_t i))
+{
+    iso_matmul_layout l = iso_matmul_layout_of(call);
+    const int64_t each = calls_of_block(&l), n = iso_matmul_blocks(call, 1);
+    for (int64_t i = block * each; i < n && i < (block + 1) * each; i++)
+        run(call, i);
 }
 
 /* The products, of dense matrices, follow each other. */
@@ -126,17 +147,22 @@ void iso_matmul_run_blocks(const iso_kernel_call *call, int speed,
         run_block(call, i);
 }
 
-static void run_onednn_block(const iso_kernel_call *call, int64_t block)
+static void run_onednn_call(const iso_kernel_call *call, int64_t i)
 {
     iso_matmul_layout l = iso_matmul_layout_of(call);
-    const iso_product_block b = iso_matmul_block_at(&l, 1, block);
+    const iso_product_block b = iso_matmul_block_at(&l, 1, i);
     iso_matmul_onednn(call, &b.product, (const float *)call->in[0].data + b.a,
                       (const float *)call->in[1].data + b.b, (float *)call->out[0].data + b.c);
 }
 
+static void run_onednn_block(const iso_kernel_call *call, int64_t block)
+{
+    run_library_block(call, block, run_onednn_call);
+}
+
 static void run_onednn(const iso_kernel_call *call)
 {
-    iso_matmul_run_blocks(call, 1, run_onednn_block);
+    iso_matmul_run_blocks(call, 1, run_onednn_call);
 }
 
 static bool blas_fits(const iso_kernel_call *call)
@@ -146,17 +172,22 @@ static bool blas_fits(const iso_kernel_call *call)
            iso_matmul_goes(call, ISO_PRODUCT_LIBRARY, true);
 }
 
-static void run_blas_block(const iso_kernel_call *call, int64_t block)
+static void run_blas_call(const iso_kernel_call *call, int64_t i)
 {
     iso_matmul_layout l = iso_matmul_layout_of(call);
-    const iso_product_block b = iso_matmul_block_at(&l, 1, block);
+    const iso_product_block b = iso_matmul_block_at(&l, 1, i);
     iso_openblas_sgemm(&b.product, (const float *)call->in[0].data + b.a,
                        (const float *)call->in[1].data + b.b, (float *)call->out[0].data + b.c);
 }
 
+static void run_blas_block(const iso_kernel_call *call, int64_t block)
+{
+    run_library_block(call, block, run_blas_call);
+}
+
 static void run_blas(const iso_kernel_call *call)
 {
-    iso_matmul_run_blocks(call, 1, run_blas_block);
+    iso_matmul_run_blocks(call, 1, run_blas_call);
 }
 
 /* ---- own kernels ---- */
@@ -371,12 +402,17 @@ static bool is_empty(const iso_product *p)
     return p->k == 0 || p->m == 0 || p->n == 0;
 }
 
-static void run_double_block(const iso_kernel_call *call, int64_t block)
+static void run_double_call(const iso_kernel_call *call, int64_t i)
 {
     iso_matmul_layout l = iso_matmul_layout_of(call);
-    const iso_product_block b = iso_matmul_block_at(&l, 1, block);
+    const iso_product_block b = iso_matmul_block_at(&l, 1, i);
     iso_openblas_dgemm(&b.product, (const double *)call->in[0].data + b.a,
                        (const double *)call->in[1].data + b.b, false, (double *)call->out[0].data + b.c);
+}
+
+static void run_double_block(const iso_kernel_call *call, int64_t block)
+{
+    run_library_block(call, block, run_double_call);
 }
 
 static void run_double(const iso_kernel_call *call)
@@ -385,7 +421,7 @@ static void run_double(const iso_kernel_call *call)
     if (is_empty(&l.product))
         iso_matmul_empty(call);
     else
-        iso_matmul_run_blocks(call, 1, run_double_block);
+        iso_matmul_run_blocks(call, 1, run_double_call);
 }
 
 const iso_kernel iso_cpu_matmul_few = {.op = "matmul",

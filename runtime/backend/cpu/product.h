@@ -9,7 +9,7 @@
 typedef enum iso_product_way {
     ISO_PRODUCT_PARTS,      /* kernel gradient by tiles; any part can be computed alone, with the same bits */
     ISO_PRODUCT_TRANSPOSED, /* input gradient by tiles; the lanes of a vector are rows of a */
-    ISO_PRODUCT_LIBRARY,    /* one call of dnnl_sgemm or cblas_sgemm */
+    ISO_PRODUCT_LIBRARY,    /* dnnl_sgemm or cblas_sgemm: one call, or one for each block */
     ISO_PRODUCT_TILES,      /* tiles, for every other form */
 } iso_product_way;
 

@@ -382,19 +382,36 @@ static uint32_t recurrence_whole(const iso_kernel_call *call, const iso_recurren
     return whole;
 }
 
-#define ROW_BLOCKS(NAME, OF)                                                                                 \
+/* Blocks have a row more or less; images of other rows may have another convolution. */
+static size_t recurrence_block_scratch_of(iso_recurrence r, const iso_kernel_call *call, bool gradient)
+{
+    const int64_t rows = r.rows, blocks = recurrence_blocks_of(&r);
+    size_t most = 0;
+    for (r.rows = rows / blocks; r.rows <= (rows + blocks - 1) / blocks; r.rows++) {
+        walk w = {.r = r};
+        size_t bytes = walk_lay_out(&w, call, NULL, gradient);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+#define ROW_BLOCKS(NAME, OF, GRADIENT)                                                                       \
     static int64_t NAME##_blocks(const iso_kernel_call *call)                                                \
     {                                                                                                        \
         const iso_recurrence r = OF(call);                                                                   \
         return recurrence_blocks_of(&r);                                                                     \
+    }                                                                                                        \
+    static size_t NAME##_block_scratch(const iso_kernel_call *call)                                          \
+    {                                                                                                        \
+        return recurrence_block_scratch_of(OF(call), call, GRADIENT);                                        \
     }                                                                                                        \
     static void NAME##_run_block(const iso_kernel_call *call, int64_t block)                                 \
     {                                                                                                        \
         const iso_recurrence r = OF(call);                                                                   \
         iso_cpu_run_rows(call, recurrence_whole(call, &r), recurrence_blocks_of(&r), block, NAME##_run);     \
     }
-ROW_BLOCKS(recurrence, iso_recurrence_of)
-ROW_BLOCKS(recurrence_grad, iso_recurrence_grad_of)
+ROW_BLOCKS(recurrence, iso_recurrence_of, false)
+ROW_BLOCKS(recurrence_grad, iso_recurrence_grad_of, true)
 
 const iso_kernel iso_cpu_recurrence = {.op = "recurrence",
                                        .name = "steps",
@@ -402,11 +419,13 @@ const iso_kernel iso_cpu_recurrence = {.op = "recurrence",
                                        .scratch = recurrence_scratch,
                                        .run = recurrence_run,
                                        .blocks = recurrence_blocks,
-                                       .run_block = recurrence_run_block};
+                                       .run_block = recurrence_run_block,
+                                       .block_scratch = recurrence_block_scratch};
 const iso_kernel iso_cpu_recurrence_grad = {.op = "recurrence_grad",
                                             .name = "steps",
                                             .fits = recurrence_fits,
                                             .scratch = recurrence_grad_scratch,
                                             .run = recurrence_grad_run,
                                             .blocks = recurrence_grad_blocks,
-                                            .run_block = recurrence_grad_run_block};
+                                            .run_block = recurrence_grad_run_block,
+                                            .block_scratch = recurrence_grad_block_scratch};
