@@ -105,7 +105,7 @@ static bool has_metric(const iso_compile_options *compile, int count, iso_metric
     return false;
 }
 
-/* Replaces the model's own metrics by those that fit the loss. */
+/* Replaces the model's own metrics by those that fit the loss. One that the model has itself is not added. */
 static void fit_metrics(iso_compile_options *compile)
 {
     const iso_compile_options own = *compile;
@@ -115,7 +115,8 @@ static void fit_metrics(iso_compile_options *compile)
         const iso_metric metric = fitted(own.metrics[i], targets);
         const bool same = metric == own.metrics[i];
         compile->metrics[i] = ISO_METRIC_NONE;
-        if (metric == ISO_METRIC_NONE || (!same && has_metric(compile, kept, metric)))
+        if (metric == ISO_METRIC_NONE ||
+            (!same && (has_metric(&own, ISO_MAX_METRICS, metric) || has_metric(compile, kept, metric))))
             continue;
         compile->metrics[kept] = metric;
         compile->metric_names[kept] = same ? own.metric_names[i] : NULL;

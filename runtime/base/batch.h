@@ -9,6 +9,12 @@ typedef struct iso_row_range {
     int64_t begin, count;
 } iso_row_range;
 
+/* What has been counted, of the memory of a process, for the batches that a data set keeps. */
+typedef struct iso_kept_bytes {
+    size_t bytes;
+    size_t *total; /* of all data sets of its context */
+} iso_kept_bytes;
+
 typedef struct iso_batch iso_batch;
 struct iso_batch {
     int64_t rows;     /* of the global batch; the same on every rank */
@@ -29,9 +35,10 @@ struct iso_batch {
      * rows that this rank will read, disjoint, in increasing order. Compiled functions call it before
      * their slots read, on the thread that may call MPI. An error fails the step on all ranks. Collective. */
     iso_status (*prepare)(const iso_batch *batch, const iso_row_range *ranges, int count);
-    /* NULL, or a function that tells the bytes of batches that the data set keeps in this process once these rows
-     * have been read: of this one, and of those that it makes ahead. ranges: as those of `prepare`. Local. */
-    size_t (*kept)(const iso_batch *batch, const iso_row_range *ranges, int count);
+    /* NULL, or a function that sets *bytes to those of batches that the data set keeps in this process once these
+     * rows have been read: of this one, and of those that it makes ahead. Returns what has been counted of them, to
+     * which the caller may add. ranges: as those of `prepare`. Local. */
+    iso_kept_bytes *(*kept)(const iso_batch *batch, const iso_row_range *ranges, int count, size_t *bytes);
     /* NULL, or a function for messages: the number, in the source of the data set, of a row of the batch that had
      * this `position`; -1: not known. A step calls it after an error of the data, when later batches may have been
      * made, so it must be valid until the step with the batch is over. Local. */

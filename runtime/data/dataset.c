@@ -18,6 +18,7 @@ iso_status iso_dataset_create(iso_context *ctx, iso_node *source, iso_dataset **
         return iso_no_memory("a data set");
     }
     ds->ctx = iso_context_hold(ctx);
+    ds->kept.total = iso_context_kept(ctx);
     ds->seed = iso_seed(ctx);
     ds->top = source;
     iso_order_begin(&ds->order, &source->spans);
@@ -25,11 +26,21 @@ iso_status iso_dataset_create(iso_context *ctx, iso_node *source, iso_dataset **
     return ISO_OK;
 }
 
+/* Its batches do not count any more. */
+static void end_prefetcher(iso_dataset *ds)
+{
+    iso_prefetcher_destroy(ds->prefetcher);
+    ds->prefetcher = NULL;
+    if (ds->kept.total)
+        *ds->kept.total -= ds->kept.bytes;
+    ds->kept.bytes = 0;
+}
+
 void iso_dataset_destroy(iso_dataset *ds)
 {
     if (!ds)
         return;
-    iso_prefetcher_destroy(ds->prefetcher);
+    end_prefetcher(ds);
     iso_row_window_destroy(ds->window);
     iso_generator_free(ds->generator);
     iso_order_free(&ds->order);
@@ -77,8 +88,7 @@ iso_status iso_dataset_edit(iso_dataset *ds)
         return iso_error(ds->failed, "%s", ds->message ? ds->message : "a stage of the data set failed");
     if (ds->generator)
         return iso_error(ISO_INVALID, "a generator makes its batches itself: it takes no stages");
-    iso_prefetcher_destroy(ds->prefetcher);
-    ds->prefetcher = NULL;
+    end_prefetcher(ds);
     iso_row_window_destroy(ds->window);
     ds->window = NULL;
     ds->started = false;

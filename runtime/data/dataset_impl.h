@@ -27,6 +27,7 @@ struct iso_dataset {
     int64_t begin;              /* first row of the last batch, in the order of the epoch */
     iso_batch batch;            /* the last batch */
     iso_prefetcher *prefetcher; /* NULL: rows are read directly from `top` */
+    iso_kept_bytes kept;        /* of its batches; its total is NULL if there is no context */
     iso_generator *generator;   /* makes the batches; NULL: batches are rows of `top` */
     const iso_batch *made;      /* the generator's last batch */
     iso_row_window *window;     /* fetched rows of other ranks; NULL unless rows are stored in shares */

@@ -42,14 +42,29 @@ typedef struct segment {
     size_t bytes, at; /* at: its place in the shared memory */
 } segment;
 
+/* Lists the components in the order of their addresses. */
+static void sort_components(const iso_node *node, int order[ISO_MAX_COMPONENTS])
+{
+    for (int i = 0; i < node->spec.n_components; i++) {
+        const uintptr_t rows = (uintptr_t)node->ops->peek(node, i, 0);
+        int at = i;
+        for (; at > 0 && (uintptr_t)node->ops->peek(node, order[at - 1], 0) > rows; at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+    }
+}
+
 /* Fills in the header and the segments, of which the last one has no bytes. */
 static void find_segments(const iso_node *node, head *h, segment segments[ISO_MAX_COMPONENTS + 1])
 {
+    int order[ISO_MAX_COMPONENTS];
     segment *last = segments;
     *h =
         (head){.magic = head_magic, .spec = node->spec, .rows = node->spans.rows, .identity = node->identity};
     *last = (segment){.at = sizeof *h};
-    for (int i = 0; i < node->spec.n_components; i++) {
+    sort_components(node, order);
+    for (int k = 0; k < node->spec.n_components; k++) {
+        const int i = order[k];
         const char *rows = node->ops->peek(node, i, 0);
         const size_t bytes = (size_t)h->rows * node->spec.bytes[i];
         size_t within = (size_t)((uintptr_t)rows - (uintptr_t)last->begin);

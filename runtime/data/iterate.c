@@ -211,10 +211,12 @@ static iso_status start_prefetcher(iso_dataset *ds)
     return iso_prefetcher_create(ds->top, &ds->order, ds->prefetch, threads, &ds->prefetcher);
 }
 
-static size_t iterate_kept(const iso_batch *batch, const iso_row_range *ranges, int count)
+static iso_kept_bytes *iterate_kept(const iso_batch *batch, const iso_row_range *ranges, int count,
+                                    size_t *bytes)
 {
-    const iso_dataset *ds = batch->impl;
-    return iso_prefetcher_kept(ds->prefetcher, ranges, count);
+    iso_dataset *ds = batch->impl;
+    *bytes = iso_prefetcher_kept(ds->prefetcher, ranges, count);
+    return &ds->kept;
 }
 
 static void describe_batch(iso_dataset *ds)
@@ -229,7 +231,7 @@ static void describe_batch(iso_dataset *ds)
     batch->read = read_whole;
     batch->read_part = read_part;
     batch->prepare = ds->window ? iterate_prepare : NULL;
-    batch->kept = ds->prefetcher ? iterate_kept : NULL;
+    batch->kept = ds->prefetcher && ds->kept.total ? iterate_kept : NULL;
     batch->source_row = ds->generator ? NULL : source_row;
     batch->source = ds->top->name;
 }

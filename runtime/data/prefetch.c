@@ -22,6 +22,7 @@ typedef struct buffer {
 struct iso_prefetcher {
     iso_node *top;
     const iso_order *order;
+    int64_t rows;             /* of a full batch */
     int64_t unit_rows, units; /* rows of a unit; units of a full batch */
     bool keeps;               /* buffers hold the rows; otherwise top does (a cache) */
     unsigned char *wanted;    /* units that this rank has read so far */
@@ -170,6 +171,7 @@ iso_status iso_prefetcher_create(iso_node *top, const iso_order *order, int64_t 
     f->keeps = !top->ops->ensure;
     f->n_buffers = ahead + 1 < order->spans.elements ? ahead + 1 : order->spans.elements;
     f->unit_rows = top->spans.batch ? rows : top->ops->gather && f->keeps ? UNIT_ROWS : 1;
+    f->rows = rows;
     f->units = unit_count(f, rows);
     ISO_TRY(allocate(f, rows));
     if (threads > 0)
@@ -263,20 +265,25 @@ int64_t iso_prefetcher_ahead(const iso_prefetcher *f)
     return f->n_buffers - 1;
 }
 
-/* Whole units are made. */
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Whole units are made; the last one of a batch may have fewer rows. */
 size_t iso_prefetcher_kept(const iso_prefetcher *f, const iso_row_range *ranges, int count)
 {
-    int64_t units = 0, next = 0; /* next: the first unit after those that are counted */
+    int64_t rows = 0, next = 0; /* next: the first row after the units that are counted */
     size_t row_bytes = 0;
     for (int i = 0; i < count; i++) {
-        const int64_t first = ranges[i].begin / f->unit_rows,
-                      end = (ranges[i].begin + ranges[i].count + f->unit_rows - 1) / f->unit_rows;
-        units += end - (first > next ? first : next < end ? next : end);
+        const int64_t first = ranges[i].begin / f->unit_rows * f->unit_rows,
+                      end = smaller(unit_count(f, ranges[i].begin + ranges[i].count) * f->unit_rows, f->rows);
+        rows += end - (first > next ? first : smaller(next, end));
         next = end;
     }
     for (int i = 0; f->keeps && i < f->top->spec.n_components; i++)
         row_bytes += f->top->spec.bytes[i];
-    return (size_t)(units * f->unit_rows * f->n_buffers) * row_bytes;
+    return (size_t)(rows * f->n_buffers) * row_bytes;
 }
 
 /* Makes the units that no thread has begun, then waits for those that others are making, and makes again

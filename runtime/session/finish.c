@@ -204,6 +204,11 @@ iso_context *iso_context_hold(iso_context *ctx)
     return ctx;
 }
 
+size_t *iso_context_kept(iso_context *ctx)
+{
+    return ctx ? &ctx->kept : NULL;
+}
+
 void iso_context_release(iso_context *ctx)
 {
     if (!ctx || atomic_fetch_sub(&ctx->holders, 1) > 1)

@@ -66,6 +66,7 @@ struct iso_context {
     int n_options;
     iso_stop stop;
     iso_start *start;   /* NULL: it is over, or not watched */
+    size_t kept;        /* bytes of batches: iso_context_kept */
     atomic_int holders; /* objects that were made with it, and the program until iso_finish */
     bool ended;         /* by iso_finish */
 };

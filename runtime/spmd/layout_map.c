@@ -75,6 +75,8 @@ iso_status iso_layout_map_set(iso_layout_map *map, const char *key, const char *
     iso_status status;
     iso_map_entry fresh = {0};
     key = unmarked(given);
+    if (key != given && !*key)
+        return iso_error(ISO_INVALID, "layout key '?': the key after the '?' is missing");
     for (int i = 0; i < map->count; i++)
         if (strcmp(map->entries[i].key, key) == 0)
             return iso_error(ISO_INVALID, "layout key '%s' is set twice: to '%s' and to '%s'", key,

@@ -123,10 +123,10 @@ ISO_API iso_status iso_layout_map_create(iso_mesh *mesh, iso_layout_map **map);
 /* Collective (iso_mesh_destroy). */
 ISO_API void iso_layout_map_destroy(iso_layout_map *map);
 /* Adds a key. layout: one entry per dimension, mesh axes joined by '+', '-' for replicated: "-, model",
- * "data+model, -". ISO_INVALID: the map has the key; the key is no regular expression; the layout does not parse
- * or names an axis that the mesh does not have. Functions that exist keep their layouts: a key that is set later
- * counts for functions that are made after it, and one that would change the layout of a variable is an error of the
- * first of them. A '?' before the key ("?logits/kernel") is no part of it; it may then match nothing. Local. */
+ * "data+model, -". ISO_INVALID: the map has the key; the key is no regular expression, or "?" alone; the layout
+ * does not parse or names an axis that the mesh does not have. Functions that exist keep their layouts: a key that is
+ * set later counts for functions that are made after it, and one that would change the layout of a variable is an
+ * error of the first. A '?' before the key ("?logits/kernel") is no part of it; it may then match nothing. Local. */
 ISO_API iso_status iso_layout_map_set(iso_layout_map *map, const char *key, const char *layout);
 /* Removes a key (the key itself, not an expression). ISO_INVALID if the map does not have it. Local. */
 ISO_API iso_status iso_layout_map_remove(iso_layout_map *map, const char *key);

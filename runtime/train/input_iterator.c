@@ -245,10 +245,11 @@ static iso_status prepare_lent(const iso_batch *batch, const iso_row_range *rang
     return iterator->lent->prepare(iterator->lent, ranges, count);
 }
 
-static size_t kept_of_lent(const iso_batch *batch, const iso_row_range *ranges, int count)
+static iso_kept_bytes *kept_of_lent(const iso_batch *batch, const iso_row_range *ranges, int count,
+                                    size_t *bytes)
 {
     const iso_input_iterator *iterator = batch->impl;
-    return iterator->lent->kept(iterator->lent, ranges, count);
+    return iterator->lent->kept(iterator->lent, ranges, count, bytes);
 }
 
 static void begin_parts(iso_input_iterator *iterator, const iso_model *model, int parts, iso_dataset *data,

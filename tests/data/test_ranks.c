@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "collectives/control/control.h"
+#include "runtime/base/memory.h"
+#include "runtime/data/open_impl.h"
 #include "runtime/session/session.h"
 #include "tests/data/data_test.h"
 #include "tests/support/folder.h"
@@ -204,6 +206,86 @@ START_TEST(test_rows_in_a_file_of_each_rank)
         OK(batch->read(batch, 1, 0, 2, ISO_F32, value));
         ck_assert(value[1] == 2);
         iso_dataset_destroy(ds);
+    }
+}
+END_TEST
+
+/* Units of 8 rows are read from a file, the last one of a batch may be smaller. */
+START_TEST(test_bytes_that_are_kept)
+{
+    enum { ROWS = 40, AHEAD = 2 };
+    static const struct {
+        int64_t batch, kept;
+        int count;
+        iso_row_range ranges[2];
+    } cases[] = {{1, 1, 1, {{0, 1}}},          {9, 9, 1, {{0, 9}}}, {9, 1, 1, {{8, 1}}},
+                 {9, 9, 2, {{0, 1}, {8, 1}}},  {9, 8, 1, {{3, 1}}}, {9, 8, 2, {{0, 2}, {5, 1}}},
+                 {10, 10, 2, {{1, 2}, {5, 5}}}};
+    snprintf(path, sizeof path, "%s/kept.h5", folder);
+    if (iso_rank(ctx) == 0) {
+        const float zeros[ROWS] = {0};
+        hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+        hid_t space = H5Screate_simple(1, (hsize_t[]){ROWS}, NULL);
+        for (int i = 0; i < 2; i++) {
+            hid_t set = H5Dcreate2(file, i ? "y" : "x", H5T_NATIVE_FLOAT, space, H5P_DEFAULT, H5P_DEFAULT,
+                                   H5P_DEFAULT);
+            ck_assert(H5Dwrite(set, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, zeros) >= 0);
+            H5Dclose(set);
+        }
+        H5Sclose(space);
+        H5Fclose(file);
+    }
+    OK(iso_agree(ctx, ISO_OK));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        iso_dataset *ds = NULL;
+        const iso_batch *batch = NULL;
+        size_t bytes = 0;
+        OK(iso_dataset_open(ctx, path, ISO_TRAIN, &ds, .memory_limit = 1));
+        OK(iso_dataset_batch(ds, cases[i].batch));
+        OK(iso_dataset_prefetch(ds, AHEAD));
+        OK(iso_dataset_next(ds, &batch));
+        const iso_kept_bytes *kept = batch->kept(batch, cases[i].ranges, cases[i].count, &bytes);
+        ck_assert(kept && kept->bytes == 0 && *kept->total == 0); /* no step has counted them */
+        ck_assert_msg(bytes == (size_t)cases[i].kept * (1 + AHEAD) * 2 * sizeof(float), "case %zu: %zu", i,
+                      bytes);
+        iso_dataset_destroy(ds);
+    }
+}
+END_TEST
+
+/* Three components of 16 rows, anywhere in one piece of memory. */
+static iso_status open_apart(const void *places, bool checked, iso_node **node)
+{
+    enum { ROW = 64 << 10 };
+    const int *place = places; /* [3] in rows */
+    const iso_spans spans = iso_spans_of_rows(16);
+    iso_spec spec = {.n_components = 3, .n_inputs = 3};
+    iso_memory_rows memory = {0};
+    (void)checked;
+    OK(iso_alloc((size_t)64 * ROW, "rows", &memory.owned[0]));
+    for (int i = 0; i < 64 * ROW; i++)
+        ((unsigned char *)memory.owned[0])[i] = (unsigned char)(1 + i / ROW);
+    for (int i = 0; i < 3; i++) {
+        spec.dtype[i] = ISO_U8;
+        spec.shape[i] = ISO_SHAPE(ROW);
+        spec.elements[i] = ROW;
+        spec.bytes[i] = ROW;
+        memory.data[i] = (const char *)memory.owned[0] + (ptrdiff_t)place[i] * ROW;
+    }
+    return iso_memory_node("apart", &spec, &spans, &memory, node);
+}
+
+START_TEST(test_components_that_overlap_are_shared)
+{
+    static const int places[][3] = {{0, 32, 8}, {8, 32, 0}, {32, 0, 47}, {0, 16, 32}, {5, 5, 5}, {20, 0, 10}};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        iso_node *node = NULL;
+        OK(iso_host_shared_open(ctx, "apart", &(iso_opener){open_apart, places[i]}, &node));
+        for (int k = 0; k < 3; k++)
+            for (int row = 0; row < 16; row++)
+                ck_assert_int_eq(*(const unsigned char *)node->ops->peek(node, k, row),
+                                 1 + places[i][k] + row);
+        iso_node_release(node);
     }
 }
 END_TEST
@@ -445,12 +527,13 @@ int main(int argc, char **argv)
     setenv("ISOGRID_RANKS_PER_HOST", "2", 1);
     iso_status status = iso_init(&argc, &argv, &ctx);
     if (status == ISO_OK &&
-        RUN_TESTS_WITH("ranks", 0, make_folder, remove_folder, test_rows_are_shared,
-                       test_shared_rows_are_held_once, test_rows_are_held_once_while_they_are_opened,
-                       test_tokens_are_shared, test_rows_in_a_file_of_each_rank, test_one_host_fails,
-                       test_hosts_with_other_data, test_ranks_ask_for_other_data, test_ranks_with_other_data,
-                       test_ranks_see_one_order, test_cache_file, test_shared_rows_keep_their_identity,
-                       test_cache_file_of_each_host, test_cache_file_fails_somewhere))
+        RUN_TESTS_WITH(
+            "ranks", 0, make_folder, remove_folder, test_rows_are_shared, test_shared_rows_are_held_once,
+            test_rows_are_held_once_while_they_are_opened, test_tokens_are_shared, test_bytes_that_are_kept,
+            test_components_that_overlap_are_shared, test_rows_in_a_file_of_each_rank, test_one_host_fails,
+            test_hosts_with_other_data, test_ranks_ask_for_other_data, test_ranks_with_other_data,
+            test_ranks_see_one_order, test_cache_file, test_shared_rows_keep_their_identity,
+            test_cache_file_of_each_host, test_cache_file_fails_somewhere))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }

@@ -338,6 +338,8 @@ static void differ_at_once(void)
     check_refused(iso_function_run(t.function[iso_rank(ctx) == 1], &t.batch.batch, &result),
                   "rank 0 has 'twice on 6 rows', rank 1 has 'thrice on 6 rows'");
     ck_assert(result == -1 && value_of(t.variable[0]) == 0 && value_of(t.variable[1]) == 0);
+    check_ok(iso_function_run(t.function[0], &t.batch.batch, &result));
+    check_ok(iso_function_run(t.function[1], &t.batch.batch, &result));
     two_end(&t);
 }
 
@@ -372,6 +374,46 @@ START_TEST(ranks_that_run_different_functions_are_told)
         ck_assert(value_of(t.variable[0]) == before[0] && value_of(t.variable[1]) == before[1]);
         check_ok(iso_function_run(t.function[0], &t.batch.batch, &result));
         ck_assert(result == first);
+        two_end(&t);
+    }
+}
+END_TEST
+
+/* Two plans were made in advance, and only one of them is run: by all ranks but one, which is told, first in steps
+ * that meet because of the plans, then in steps that do not. In the latter, ranks of other hosts wait for messages. */
+static void differ_prepared(two *t, int rounds, int function, const memory_batch *batch, const char *other)
+{
+    const bool odd = iso_rank(ctx) == 1;
+    char message[100];
+    double result, first = -1;
+    snprintf(message, sizeof message, "rank 0 has 'twice on 6 rows', rank 1 has '%s'", other);
+    check_ok(iso_function_prepare(t->function[0], 6));
+    check_ok(iso_function_prepare(t->function[function], batch->batch.rows));
+    for (int i = 0; i < rounds; i++) {
+        check_ok(iso_function_run(t->function[0], &t->batch.batch, &result));
+        ck_assert(i == 0 || result == first);
+        first = result;
+        const double before = value_of(t->variable[0]);
+        check_refused(
+            iso_function_run(t->function[odd ? function : 0], odd ? &batch->batch : &t->batch.batch, &result),
+            message);
+        check_refused(iso_function_run(t->function[0], odd ? NULL : &t->batch.batch, &result),
+                      "was given no batch");
+        ck_assert(result == first && value_of(t->variable[0]) == before && value_of(t->variable[1]) == 0);
+    }
+}
+
+START_TEST(ranks_that_run_different_prepared_functions_are_told)
+{
+    const int one_each[2] = {0, 1};
+    for (int i = 0; i < 4 && iso_ranks(ctx) > 1; i++) {
+        two t;
+        const int rounds = i & 1 && iso_hosts(ctx) > 1 ? 1 : 4;
+        two_begin(&t, i & 1 ? "data=5" : "data=2", i & 1 ? NULL : one_each, i & 1 ? 0 : 2);
+        if (i & 2)
+            differ_prepared(&t, rounds, 0, &t.half, "twice on 3 rows");
+        else
+            differ_prepared(&t, rounds, 1, &t.batch, "thrice on 6 rows");
         two_end(&t);
     }
 }
@@ -454,8 +496,8 @@ int main(int argc, char **argv)
                   run_gives_scalars_only, a_label_outside_the_classes_changes_nothing,
                   a_rank_that_cannot_read_stops_all, a_batch_that_one_rank_refuses_is_refused,
                   an_idle_rank_s_batch_counts_too, ranks_that_run_different_functions_are_told,
-                  an_idle_rank_s_function_counts_too, ranks_that_name_different_variables_are_told,
-                  arrays_of_one_rank_alone_are_refused))
+                  ranks_that_run_different_prepared_functions_are_told, an_idle_rank_s_function_counts_too,
+                  ranks_that_name_different_variables_are_told, arrays_of_one_rank_alone_are_refused))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }

@@ -183,11 +183,66 @@ START_TEST(batches_that_are_read_ahead_count)
     have(limit + (int64_t)kept, INT64_MAX, "");
     check_ok(run_one(function, x, true));
     check_ok(run_one(function, x, true));
-    iso_function_destroy(function); /* its batches do not count any more */
+    have(INT64_MAX, INT64_MAX, "");
+    iso_function_destroy(function);
+    iso_graph_destroy(graph);
+    free(x);
+}
+END_TEST
+
+/* The plan was made in advance, as by iso_function_facts. */
+START_TEST(batches_of_a_prepared_plan_count)
+{
+    const int64_t rows = (int64_t)ROWS * iso_ranks(ctx);
+    float *x = calloc((size_t)(5 * rows * FEATURES), sizeof *x);
+    iso_graph *graph = iso_graph_create(ctx);
+    iso_tensor *in = iso_input(graph, "x", ISO_F32, ISO_SHAPE(FEATURES));
+    iso_function *function;
     check_ok(sum_rows(graph, in, &function));
+    const double kept = (1 + AHEAD) * 4.0 * FEATURES * (double)rows;
+    const int64_t limit = need_of_plan(function);
+    have(limit + (int64_t)(0.95 * kept), INT64_MAX, "");
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(run_one(function, x, true), ISO_NO_MEMORY);
+    have(limit + (int64_t)kept, INT64_MAX, "");
     check_ok(run_one(function, x, true));
     have(INT64_MAX, INT64_MAX, "");
     iso_function_destroy(function);
+    iso_graph_destroy(graph);
+    free(x);
+}
+END_TEST
+
+/* Two functions read a data set, as fit and evaluate do; then another data set takes its place. */
+START_TEST(batches_of_a_data_set_count_once)
+{
+    const int64_t rows = (int64_t)ROWS * iso_ranks(ctx);
+    float *x = calloc((size_t)(5 * rows * FEATURES), sizeof *x);
+    iso_graph *graph = iso_graph_create(ctx);
+    iso_tensor *in = iso_input(graph, "x", ISO_F32, ISO_SHAPE(FEATURES));
+    iso_function *function[4];
+    for (int i = 0; i < 4; i++)
+        check_ok(sum_rows(graph, in, &function[i]));
+    have(need_of_plan(function[0]) + (int64_t)((1 + AHEAD) * 4.0 * FEATURES * (double)rows), INT64_MAX, "");
+    for (int i = 0; i < 4; i += 2) {
+        const iso_batch *batch = NULL;
+        iso_dataset *data = open_rows(x, true);
+        double sum;
+        check_ok(iso_dataset_next(data, &batch));
+        check_ok(iso_function_run(function[i], batch, &sum));
+        check_ok(iso_function_run(function[i + 1], batch, &sum));
+        iso_dataset *more = open_rows(x, true); /* both at once are too much */
+        iso_function *other;
+        check_ok(sum_rows(graph, in, &other));
+        check_ok(iso_dataset_next(more, &batch));
+        ck_assert_int_eq(iso_function_run(other, batch, &sum), ISO_NO_MEMORY);
+        iso_function_destroy(other);
+        iso_dataset_destroy(more);
+        iso_dataset_destroy(data);
+    }
+    have(INT64_MAX, INT64_MAX, "");
+    for (int i = 0; i < 4; i++)
+        iso_function_destroy(function[i]);
     iso_graph_destroy(graph);
     free(x);
 }
@@ -199,7 +254,8 @@ int main(int argc, char **argv)
     iso_status status = iso_init(&argc, &argv, &ctx);
     if (status == ISO_OK &&
         RUN_TESTS("memory of hosts", 0, a_batch_is_too_large_for_a_host, weights_are_too_large_for_a_host,
-                  memory_in_use_is_a_warning, batches_that_are_read_ahead_count))
+                  memory_in_use_is_a_warning, batches_that_are_read_ahead_count,
+                  batches_of_a_prepared_plan_count, batches_of_a_data_set_count_once))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }

@@ -195,6 +195,25 @@ START_TEST(test_metrics_follow_the_loss)
 }
 END_TEST
 
+/* One that becomes the model's own accuracy is not added to it. */
+START_TEST(test_an_accuracy_is_kept_once)
+{
+    for (int first = 0; first < 2; first++) {
+        iso_train_options options = iso_train_options_default();
+        iso_compile_options compile = {.optimizer = iso_sgd(0.1)};
+        options.loss = "sparse_crossentropy_logits";
+        compile.metrics[first] = ISO_METRIC_ACCURACY;
+        compile.metric_names[first] = "mine";
+        compile.metrics[!first] = ISO_METRIC_BINARY_ACCURACY;
+        compile.metrics[2] = ISO_METRIC_TOP_K;
+        ck_assert_int_eq(iso_compile_options_replace(&options, &compile), ISO_OK);
+        ck_assert(compile.metrics[0] == ISO_METRIC_ACCURACY && compile.metrics[1] == ISO_METRIC_TOP_K);
+        ck_assert_str_eq(compile.metric_names[0], "mine");
+        ck_assert(compile.metrics[2] == ISO_METRIC_NONE);
+    }
+}
+END_TEST
+
 static void check_metrics_refused(const char *text, const char *message)
 {
     iso_metric metrics[ISO_MAX_METRICS] = {0};
@@ -333,6 +352,7 @@ int main(void)
     tcase_add_test(cases, test_loss);
     tcase_add_test(cases, test_class_weight);
     tcase_add_test(cases, test_metrics_follow_the_loss);
+    tcase_add_test(cases, test_an_accuracy_is_kept_once);
     tcase_add_test(cases, test_metrics);
     tcase_add_loop_test(cases, test_wrong, 0, (int)(sizeof wrong / sizeof wrong[0]));
     tcase_add_test(cases, test_help_names_every_option);

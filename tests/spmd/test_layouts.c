@@ -396,6 +396,7 @@ START_TEST(a_key_with_a_question_mark_may_match_nothing)
     ck_assert_str_eq(iso_layout_map_key(map, 2), "?logits/.*");
     check_refused(iso_layout_map_set(map, "logits/.*", "-"), "layout key 'logits/.*' is set twice");
     check_refused(iso_layout_map_set(map, "?d1/bias", "-"), "layout key 'd1/bias' is set twice");
+    check_refused(iso_layout_map_set(map, "?", "-"), "layout key '?': the key after the '?' is missing");
     check_ok(iso_layout_map_remove(map, "logits/.*"));
     check_ok(iso_layout_map_remove(map, "?d1/bias"));
     ck_assert_int_eq(iso_layout_map_count(map), 1);

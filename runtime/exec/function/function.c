@@ -286,10 +286,8 @@ void iso_function_destroy(iso_function *function)
     iso_function_destroy(function->constraints);
     unlist_function(function);
     iso_function_unmap_parts(function);
-    if (function->runtime) {
+    if (function->runtime)
         iso_results_destroy(function->runtime, &function->steps);
-        function->runtime->kept -= function->kept;
-    }
     while (function->plans) {
         iso_executable *next = function->plans->next;
         if (function->runtime->deferred == function->plans)
@@ -341,6 +339,7 @@ static iso_status make_plan(iso_function *function, int64_t rows, iso_executable
     else
         status = iso_plan_create(function->program, &function->buckets, &runtime->site, rows, &plan);
     ISO_TRY(iso_agree(runtime->ctx, status)); /* a rank that refused its batch waits here (function_run) */
+    ISO_TRY(iso_function_agree_on_run(function, rows));
     status = iso_executable_create(runtime, plan, &executable);
     if (status == ISO_OK)
         plan = NULL; /* `executable` owns it, also if another rank fails */
@@ -351,6 +350,7 @@ static iso_status make_plan(iso_function *function, int64_t rows, iso_executable
     ISO_TRY(iso_plan_connect(executable->plan));
     executable->number = function->number % ISO_FUNCTION_NUMBERS * ISO_PLAN_NUMBERS +
                          function->plans_made++ % ISO_PLAN_NUMBERS;
+    runtime->uncounted++;
     *out = executable;
     return ISO_OK;
 done:

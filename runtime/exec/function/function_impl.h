@@ -22,8 +22,6 @@ struct iso_function {
     iso_async_steps steps;
     double *found; /* [n_results + 1] the results of the step that is concluded; in [n_results] its total */
     char name[64];
-    size_t
-        kept; /* bytes of batches that the data set of its steps keeps on this rank: the most of its plans */
     unsigned number, plans_made;   /* among all functions of the runtime; of its own */
     iso_watchdog_name step_name;   /* for the watchdog */
     iso_executable *plans;         /* by batch size; the most recently used one is first */
@@ -41,6 +39,8 @@ iso_status iso_function_buckets(const iso_program *program, bool one_domain, iso
 /* run.c: the shape that a batch states for an input: that of a row, or the whole shape of an unbatched
  * input. */
 iso_shape iso_input_row(const iso_tensor *input);
+/* run.c: ISO_INVALID unless all ranks run the same function on as many rows. Collective. */
+iso_status iso_function_agree_on_run(const iso_function *function, int64_t rows);
 /* function.c: returns the plan for `rows` rows, which is made if there is none, and puts it in front of the others.
  * New weights that a step of another plan has left are sent. Collective. */
 iso_status iso_function_executable(iso_function *function, int64_t rows, iso_executable **executable);
@@ -59,9 +59,9 @@ iso_status iso_reads_prepare(const iso_runtime *runtime, iso_executable *executa
                              bool refused);
 
 /* input_rows.c: in the first step of a plan, counts the batches that the data set keeps among what is needed of the
- * host, and checks that it has as much. refused: this rank has no batch. Collective. */
-iso_status iso_reads_count_kept(iso_function *function, iso_executable *executable, const iso_batch *batch,
-                                bool refused);
+ * host, and checks that it has as much. All ranks must be known to run this plan. Collective. */
+iso_status iso_reads_count_kept(const iso_function *function, iso_executable *executable,
+                                const iso_batch *batch);
 
 /* read_rows.c: reads a slot's part of a batch into memory of the host. thread: the slot's. Local. */
 iso_status iso_read_rows(const iso_runtime *runtime, int thread, const iso_batch *batch,

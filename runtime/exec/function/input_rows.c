@@ -70,38 +70,50 @@ iso_status iso_reads_prepare(const iso_runtime *runtime, iso_executable *executa
 }
 
 static iso_status find_kept(const iso_runtime *runtime, iso_executable *executable, const iso_batch *batch,
-                            size_t *bytes)
+                            iso_kept_bytes **kept, size_t *more)
 {
     iso_status status = make_reads(runtime, executable);
-    *bytes = status == ISO_OK && executable->reads
-                 ? batch->kept(batch, executable->reads, executable->n_reads)
-                 : 0;
+    size_t bytes = 0;
+    if (status != ISO_OK || !executable->reads)
+        return status;
+    *kept = batch->kept(batch, executable->reads, executable->n_reads, &bytes);
+    *more = bytes > (*kept)->bytes ? bytes - (*kept)->bytes : 0;
+    return ISO_OK;
+}
+
+/* Checks that the hosts have so many bytes more. Otherwise they do not count. Collective. */
+static iso_status add_kept(iso_runtime *runtime, iso_kept_bytes *kept, size_t more)
+{
+    const size_t bytes = kept->bytes, total = *kept->total;
+    kept->bytes += more;
+    *kept->total += more;
+    iso_status status = iso_runtime_check_memory(runtime, 0, 0, NULL);
+    if (status != ISO_OK) {
+        kept->bytes = bytes;
+        *kept->total = total;
+    }
     return status;
 }
 
-iso_status iso_reads_count_kept(iso_function *function, iso_executable *executable, const iso_batch *batch,
-                                bool refused)
+/* A data set that several functions read counts once, with the most that one of them needs. */
+iso_status iso_reads_count_kept(const iso_function *function, iso_executable *executable,
+                                const iso_batch *batch)
 {
     iso_runtime *runtime = function->runtime;
-    size_t bytes = 0, more = 0;
-    int64_t any;
+    size_t nothing = 0, more = 0;
+    iso_kept_bytes none = {.total = &nothing}, *kept = &none;
+    int64_t any = 0;
     iso_status status = ISO_OK;
-    if (executable->kept_counted)
-        return ISO_OK;
-    if (!refused && batch && batch->kept)
-        status = find_kept(runtime, executable, batch, &bytes);
+    if (!executable->kept_counted && batch && batch->kept)
+        status = find_kept(runtime, executable, batch, &kept, &more);
     ISO_TRY(iso_agree(runtime->ctx, status));
-    more = bytes > function->kept ? bytes - function->kept : 0;
     any = more > 0;
-    function->kept += more;
-    runtime->kept += more;
     ISO_TRY(iso_all_reduce(runtime->ctx, ISO_REDUCE_OR, ISO_I64, &any, 1));
     if (any)
-        ISO_TRY(iso_runtime_check_memory(runtime, 0, 0, NULL));
+        ISO_TRY(add_kept(runtime, kept, more));
     executable->kept_counted = true;
+    runtime->uncounted--;
     return ISO_OK;
 done:
-    function->kept -= more;
-    runtime->kept -= more;
     return iso_function_explain_memory(function, executable->plan, status);
 }

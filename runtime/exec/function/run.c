@@ -87,8 +87,7 @@ static void take_back_steps(iso_function *function)
         function->runtime->steps -= steps->step[(steps->first + i) % ISO_ASYNC_STEPS].counted;
 }
 
-/* ISO_INVALID unless all ranks run the same function on as many rows. Collective. */
-static iso_status agree_on_run(const iso_function *function, int64_t rows)
+iso_status iso_function_agree_on_run(const iso_function *function, int64_t rows)
 {
     char text[ISO_MAX_NAME + 64];
     snprintf(text, sizeof text, "%s on %" PRId64 " rows", function->name, rows);
@@ -118,7 +117,7 @@ static iso_status agree_on_fault(iso_function *function, const iso_step_results 
     iso_fabric_set_device_failed(runtime->fabric, false);
     runtime->device_failed = false;
     status = iso_agree(runtime->ctx, iso_first_error_get(&first));
-    return status == ISO_OK ? agree_on_run(function, o->executable->plan->rows) : status;
+    return status == ISO_OK ? iso_function_agree_on_run(function, o->executable->plan->rows) : status;
 }
 
 /* Ranks without slots receive the results of the step and its total, results[count], from the rank of slot 0. */
@@ -193,7 +192,8 @@ static iso_status function_prepare_rows(iso_function *function, const iso_batch 
 /* A rank that refuses its batch still takes part, so that the others do not wait for it: its slots raise a
  * fault in the step, which then changes nothing, or it reports its error when the ranks agree on a new plan.
  * A rank without slots takes no part in the step: if there is one, the ranks agree before it, and compare what they
- * run. */
+ * run. They do so too after a plan was made in advance, to count the batches that are kept: in as many steps as there
+ * were such plans, whichever they run. */
 static iso_status function_run(iso_function *function, const iso_batch *batch, iso_step_results *o)
 {
     iso_runtime *runtime = function->runtime;
@@ -201,11 +201,12 @@ static iso_status function_run(iso_function *function, const iso_batch *batch, i
     if (o->refused == ISO_OK)
         o->refused = check_batch(function, batch);
     iso_status status = ISO_OK;
-    if (runtime->idle_ranks) {
+    if (runtime->idle_ranks || runtime->uncounted > 0) {
         ISO_TRY(iso_agree(runtime->ctx, o->refused));
-        ISO_TRY(agree_on_run(function, rows));
-        ISO_TRY(iso_stop_agree(runtime->ctx));
+        ISO_TRY(iso_function_agree_on_run(function, rows));
     }
+    if (runtime->idle_ranks)
+        ISO_TRY(iso_stop_agree(runtime->ctx));
     if (o->refused != ISO_OK) {
         snprintf(o->message, sizeof o->message, "%s", iso_error_message());
         o->executable = plan_of_others(function, batch);
@@ -214,7 +215,8 @@ static iso_status function_run(iso_function *function, const iso_batch *batch, i
         rows = o->executable->plan->rows;
     }
     ISO_TRY(iso_function_executable(function, rows, &o->executable));
-    ISO_TRY(iso_reads_count_kept(function, o->executable, batch, o->refused != ISO_OK));
+    if (runtime->uncounted > 0)
+        ISO_TRY(iso_reads_count_kept(function, o->executable, batch));
     if (function->recorder)
         ISO_TRY(iso_recorder_begin(function->recorder, runtime, o->executable));
     ISO_TRY(function_prepare_rows(function, batch, o));

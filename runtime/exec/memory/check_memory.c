@@ -9,6 +9,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/exec/memory/runtime_impl.h"
+#include "runtime/session/lifetime.h"
 #include "runtime/session/session.h"
 
 static size_t larger(size_t a, size_t b)
@@ -33,7 +34,7 @@ static double bytes_of_states(const iso_runtime *runtime)
 static double private_bytes(const iso_runtime *runtime, size_t arena, const size_t *scratch)
 {
     double bytes = (double)larger(arena, runtime->arena_bytes) * runtime->n_locals +
-                   bytes_of_states(runtime) + (double)runtime->kept;
+                   bytes_of_states(runtime) + (double)*iso_context_kept(runtime->ctx);
     for (int t = 0; t < runtime->n_scratch; t++)
         bytes += (double)larger(scratch ? scratch[t] : 0, runtime->scratch[t].bytes);
     return bytes;
@@ -87,7 +88,7 @@ iso_status iso_runtime_check_memory(iso_runtime *runtime, size_t arena, size_t s
     need = iso_new(2 * (size_t)hosts * sizeof *need);
     ISO_TRY(iso_agree(ctx, need ? ISO_OK : iso_no_memory("%d hosts", hosts)));
     need[host] = private_bytes(runtime, arena, scratch);
-    need[hosts + host] = (double)runtime->kept;
+    need[hosts + host] = (double)*iso_context_kept(ctx);
     ISO_TRY(iso_all_reduce(ctx, ISO_REDUCE_SUM, ISO_F64, need, 2 * hosts));
     ISO_TRY(
         iso_agree(ctx, compare(runtime, need[host] + host_bytes(runtime, host, shared), need[hosts + host])));

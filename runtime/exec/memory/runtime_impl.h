@@ -135,12 +135,12 @@ typedef struct iso_runtime {
     iso_table copy_map_index;
     size_t *domain_bytes; /* [domains.count] used in the area that each domain shares */
     size_t arena_bytes, shared_bytes;
-    size_t kept;       /* bytes of batches that data sets keep on this rank, for all functions */
     double host_bytes; /* of this rank's host: all that its slots have, as it was last checked */
     int n_scratch;
     iso_scratch *scratch; /* [n_scratch] */
     unsigned generation;  /* counts moves of the memory above: plans are then bound again */
     unsigned functions_made;
+    int uncounted; /* for so many plans steps have yet to count the batches that are kept; the same on all ranks */
     uint64_t steps;        /* of training so far */
     int failures_reported; /* failed messages that the last step reported to all slots as a fault */
     bool idle_ranks;       /* some rank hosts no slot */

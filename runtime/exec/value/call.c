@@ -190,10 +190,11 @@ static iso_status call_prepare_rows(const iso_batch *batch, const iso_row_range 
     return c->options.batch->prepare(c->options.batch, ranges, count);
 }
 
-static size_t call_kept_rows(const iso_batch *batch, const iso_row_range *ranges, int count)
+static iso_kept_bytes *call_kept_rows(const iso_batch *batch, const iso_row_range *ranges, int count,
+                                      size_t *bytes)
 {
     const call *c = batch->impl;
-    return c->options.batch->kept(c->options.batch, ranges, count);
+    return c->options.batch->kept(c->options.batch, ranges, count, bytes);
 }
 
 static int64_t call_source_row(const iso_batch *batch, int64_t position, int64_t row)
