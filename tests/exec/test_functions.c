@@ -380,7 +380,7 @@ START_TEST(ranks_that_run_different_functions_are_told)
 END_TEST
 
 /* Two plans were made in advance, and only one of them is run: by all ranks but one, which is told, first in steps
- * that meet because of the plans, then in steps that do not. In the latter, ranks of other hosts wait for messages. */
+ * that meet because of the plans, then in steps that do not. In these, ranks of other hosts wait for messages. */
 static void differ_prepared(two *t, int rounds, int function, const memory_batch *batch, const char *other)
 {
     const bool odd = iso_rank(ctx) == 1;
