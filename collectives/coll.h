@@ -283,9 +283,9 @@ void iso_exchange_combine(const iso_exchange *exchange, int slot, int pull, int6
 /* The same on a device that gathers: it is queued on the slot's stream, for any n. out: in the device's memory. */
 void iso_exchange_queue_combine(const iso_exchange *exchange, int slot, int pull, int64_t begin, int64_t n,
                                 void *out);
-/* The same without a copy: the address of these elements if the pull has only one source (or they arrived
- * combined), else NULL. */
-const void *iso_exchange_view(const iso_exchange *exchange, int slot, int pull, int64_t begin, int64_t n);
+/* The same without a copy: the address of the elements from `begin` on if the pull has only one source (or they
+ * arrived combined), else NULL. */
+const void *iso_exchange_view(const iso_exchange *exchange, int slot, int pull, int64_t begin);
 /* Counts n elements of this pull, that these functions combined or viewed, in the slot's traffic. Thread-safe for
  * distinct slots. */
 void iso_exchange_count_combined(const iso_exchange *exchange, int slot, int pull, int64_t n);

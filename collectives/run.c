@@ -670,10 +670,9 @@ void iso_exchange_queue_combine(const iso_exchange *exchange, int slot, int pull
     fabric->gather_kernels->part(&p->gather, begin, n, out, stream_of_slot(fabric, slot));
 }
 
-const void *iso_exchange_view(const iso_exchange *exchange, int slot, int pull, int64_t begin, int64_t n)
+const void *iso_exchange_view(const iso_exchange *exchange, int slot, int pull, int64_t begin)
 {
     const iso_pull *p = &exchange->slots[exchange->fabric->local[slot]].pulls[pull];
-    (void)n;
     return p->gather.n_operands == 1 ? p->gather.operands[0].address + (size_t)begin * p->gather.size : NULL;
 }
 

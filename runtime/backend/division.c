@@ -12,7 +12,6 @@ enum {
     LEAST_BYTES =
         1 << 16,          /* of the operands of a part: below, waking the threads costs more than they save */
     PARTS_PER_THREAD = 4, /* threads that are late leave some of theirs to others */
-    SCRATCH_GAP = 1024    /* cores prefetch beyond the end of what they read */
 };
 
 double iso_division_most_parts(double flops, double bytes)
@@ -201,7 +200,7 @@ static void narrow_call(const iso_division *division, int64_t block, const iso_k
 
 static size_t room_of_thread(size_t scratch)
 {
-    return scratch ? iso_round_to_lines(scratch) + SCRATCH_GAP : 0;
+    return scratch ? iso_round_to_lines(scratch) + ISO_THREAD_GAP : 0;
 }
 
 bool iso_division_by_rows(const iso_op *op, const iso_kernel *kernel, const iso_kernel_call *call,

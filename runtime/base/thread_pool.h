@@ -7,6 +7,10 @@
 typedef struct iso_thread_pool iso_thread_pool;
 typedef void (*iso_job)(void *arg, int thread);
 
+/* Bytes between the memories in which threads compute: a core prefetches beyond the end of what it reads, and would
+ * evict lines from another core's cache that are written all the time. */
+enum { ISO_THREAD_GAP = 2048 };
+
 /* threads: at least 1, the caller's included. crowded: there are more threads than cores. */
 iso_status iso_thread_pool_create(int threads, bool crowded, iso_thread_pool **pool);
 void iso_thread_pool_destroy(iso_thread_pool *pool);

@@ -6,6 +6,7 @@
 #include "collectives/coll.h"
 #include "runtime/backend/backend.h"
 #include "runtime/base/text.h"
+#include "runtime/base/thread_pool.h"
 #include "runtime/plan/bucket.h"
 #include "runtime/spmd/program.h"
 
@@ -128,9 +129,7 @@ typedef struct iso_fused_update_room {
     size_t bytes;                   /* bytes in all, for one thread */
 } iso_fused_update_room;
 
-/* The bytes for several threads of a slot. Between those of two threads there is a gap, because cores prefetch beyond
- * the end of what they read. */
-enum { ISO_THREAD_GAP = 1024 };
+/* The bytes for several threads of a slot. */
 static inline size_t iso_fused_update_bytes(const iso_fused_update_room *room, int threads)
 {
     return room->bytes + (size_t)(threads - 1) * (room->thread + ISO_THREAD_GAP);

@@ -274,8 +274,7 @@ static void check_combine(const scene *s, const pull_case *p, int run)
         store(p->dtype, right, i, expected(s, p, 0, p->count, begin + i, run));
     iso_exchange_combine(s->exchange, p->slot, p->number, begin, length, part);
     ck_assert(!memcmp(part, right, (size_t)length * size));
-    const void *view = iso_exchange_view(s->exchange, p->slot, p->number, begin, length),
-               *address[MOST_SLOTS];
+    const void *view = iso_exchange_view(s->exchange, p->slot, p->number, begin), *address[MOST_SLOTS];
     int operands = iso_exchange_pull_sources(s->exchange, p->slot, p->number, address, MOST_SLOTS);
     ck_assert((view != NULL) == (operands == 1) && operands <= p->count);
     ck_assert(!view || !memcmp(view, right, (size_t)length * size));

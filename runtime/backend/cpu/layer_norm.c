@@ -48,18 +48,6 @@ static iso_row_parts layer_norm_parts(const iso_kernel_call *call)
     return iso_row_parts_of(layer_norm_rows_of(&call->in[0]), c, 2 * c, (size_t)c * 2 * sizeof(float) + 64);
 }
 
-static size_t layer_norm_sums_scratch(const iso_kernel_call *call)
-{
-    iso_row_parts p = layer_norm_parts(call);
-    return iso_row_parts_scratch(&p);
-}
-
-static size_t layer_norm_sums_shared(const iso_kernel_call *call)
-{
-    iso_row_parts p = layer_norm_parts(call);
-    return iso_row_parts_shared(&p);
-}
-
 static void layer_norm_sum_part(const iso_kernel_call *call, int64_t part, double *sums, void *room)
 {
     const iso_layer_norm_attrs *attrs = call->attrs;
@@ -79,28 +67,7 @@ static void layer_norm_put_sums(const iso_kernel_call *call, const double *sums)
     }
 }
 
-static void layer_norm_run_sums(const iso_kernel_call *call)
-{
-    const iso_row_parts p = layer_norm_parts(call);
-    layer_norm_put_sums(call, iso_row_parts_run(&p, call, layer_norm_sum_part));
-}
-
-static int64_t layer_norm_sums_blocks(const iso_kernel_call *call)
-{
-    return layer_norm_parts(call).parts;
-}
-
-static void layer_norm_sums_block(const iso_kernel_call *call, int64_t block)
-{
-    const iso_row_parts p = layer_norm_parts(call);
-    iso_row_part_run(&p, call, block, layer_norm_sum_part);
-}
-
-static void layer_norm_sums_finish(const iso_kernel_call *call)
-{
-    const iso_row_parts p = layer_norm_parts(call);
-    layer_norm_put_sums(call, iso_row_parts_add(&p, call));
-}
+ISO_ROW_SUMS(layer_norm_sums, layer_norm_parts, layer_norm_sum_part, layer_norm_put_sums)
 
 const iso_kernel iso_cpu_layer_norm = {
     .op = "layer_norm", .name = "vector", .fits = layer_norm_fits, .run = layer_norm_run, .by_rows = true};
@@ -112,9 +79,4 @@ const iso_kernel iso_cpu_layer_norm_grad = {.op = "layer_norm_grad",
 const iso_kernel iso_cpu_layer_norm_grad_sums = {.op = "layer_norm_grad_sums",
                                                  .name = "vector",
                                                  .fits = layer_norm_fits,
-                                                 .scratch = layer_norm_sums_scratch,
-                                                 .run = layer_norm_run_sums,
-                                                 .blocks = layer_norm_sums_blocks,
-                                                 .run_block = layer_norm_sums_block,
-                                                 .shared = layer_norm_sums_shared,
-                                                 .finish = layer_norm_sums_finish};
+                                                 ISO_ROW_SUMS_MEMBERS(layer_norm_sums)};

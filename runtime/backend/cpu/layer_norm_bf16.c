@@ -174,30 +174,17 @@ enum { SUMS_X, SUMS_DY, SUMS_BLOCKS };
 
 /* The parts of layer_norm.c: of each, dgamma and dbeta in double; the blocks; dgamma and dbeta of a block, and
  * floats as many as two rows. */
-static iso_row_parts sums_parts(const rows_of *r)
+static iso_row_parts sums_parts(const iso_kernel_call *call)
 {
-    const size_t of_block = (size_t)r->c * (2 * sizeof(double) + 2 * sizeof(float));
-    return iso_row_parts_of(r->rows, r->c, 2 * r->c, SUMS_BLOCKS * block_bytes(r) + of_block + LINE);
-}
-
-static size_t sums_scratch(const iso_kernel_call *call)
-{
-    rows_of r = layer_norm_rows(call, SUMS_ROWS);
-    iso_row_parts p = sums_parts(&r);
-    return iso_row_parts_scratch(&p);
-}
-
-static size_t sums_shared(const iso_kernel_call *call)
-{
-    rows_of r = layer_norm_rows(call, SUMS_ROWS);
-    iso_row_parts p = sums_parts(&r);
-    return iso_row_parts_shared(&p);
+    const rows_of r = layer_norm_rows(call, SUMS_ROWS);
+    const size_t of_block = (size_t)r.c * (2 * sizeof(double) + 2 * sizeof(float));
+    return iso_row_parts_of(r.rows, r.c, 2 * r.c, SUMS_BLOCKS * block_bytes(&r) + of_block + LINE);
 }
 
 static void sum_rows_of_part(const iso_kernel_call *call, int64_t part, double *sums, void *room)
 {
     const rows_of r = layer_norm_rows(call, SUMS_ROWS);
-    const iso_row_parts p = sums_parts(&r);
+    const iso_row_parts p = sums_parts(call);
     const int64_t c = r.c, end = iso_row_part_begin(&p, part + 1);
     char *blocks = room;
     float *x_block = (float *)(blocks + SUMS_X * block_bytes(&r)),
@@ -224,32 +211,7 @@ static void put_sums_of_rows(const iso_kernel_call *call, const double *sums)
     }
 }
 
-static void sums_run(const iso_kernel_call *call)
-{
-    const rows_of r = layer_norm_rows(call, SUMS_ROWS);
-    const iso_row_parts p = sums_parts(&r);
-    put_sums_of_rows(call, iso_row_parts_run(&p, call, sum_rows_of_part));
-}
-
-static int64_t sums_blocks(const iso_kernel_call *call)
-{
-    const rows_of r = layer_norm_rows(call, SUMS_ROWS);
-    return sums_parts(&r).parts;
-}
-
-static void sums_block(const iso_kernel_call *call, int64_t block)
-{
-    const rows_of r = layer_norm_rows(call, SUMS_ROWS);
-    const iso_row_parts p = sums_parts(&r);
-    iso_row_part_run(&p, call, block, sum_rows_of_part);
-}
-
-static void sums_finish(const iso_kernel_call *call)
-{
-    const rows_of r = layer_norm_rows(call, SUMS_ROWS);
-    const iso_row_parts p = sums_parts(&r);
-    put_sums_of_rows(call, iso_row_parts_add(&p, call));
-}
+ISO_ROW_SUMS(sums, sums_parts, sum_rows_of_part, put_sums_of_rows)
 
 const iso_kernel iso_cpu_layer_norm_bf16 = {.op = "layer_norm",
                                             .name = "vector in bfloat16",
@@ -263,12 +225,5 @@ const iso_kernel iso_cpu_layer_norm_grad_bf16 = {.op = "layer_norm_grad",
                                                  .scratch = gradient_scratch,
                                                  .run = gradient_run,
                                                  .by_rows = true};
-const iso_kernel iso_cpu_layer_norm_grad_sums_bf16 = {.op = "layer_norm_grad_sums",
-                                                      .name = "vector in bfloat16",
-                                                      .fits = sums_fit,
-                                                      .scratch = sums_scratch,
-                                                      .run = sums_run,
-                                                      .blocks = sums_blocks,
-                                                      .run_block = sums_block,
-                                                      .shared = sums_shared,
-                                                      .finish = sums_finish};
+const iso_kernel iso_cpu_layer_norm_grad_sums_bf16 = {
+    .op = "layer_norm_grad_sums", .name = "vector in bfloat16", .fits = sums_fit, ISO_ROW_SUMS_MEMBERS(sums)};

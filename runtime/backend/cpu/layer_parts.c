@@ -84,30 +84,16 @@ static void run_layer_grad(const iso_kernel_call *call)
 }
 
 /* Two rows of doubles, two of floats. */
-static iso_row_parts weight_sums_parts(const part *p)
+static iso_row_parts weight_sums_parts(const iso_kernel_call *call)
 {
-    return iso_row_parts_of(p->rows, p->channels, 2 * p->channels,
-                            (size_t)p->channels * 2 * sizeof(float) + 64);
-}
-
-static size_t layer_parts_weight_sums_scratch(const iso_kernel_call *call)
-{
-    part p = layer_parts_part_of(call);
-    iso_row_parts rows = weight_sums_parts(&p);
-    return iso_row_parts_scratch(&rows);
-}
-
-static size_t weight_sums_shared(const iso_kernel_call *call)
-{
-    part p = layer_parts_part_of(call);
-    iso_row_parts rows = weight_sums_parts(&p);
-    return iso_row_parts_shared(&rows);
+    const part p = layer_parts_part_of(call);
+    return iso_row_parts_of(p.rows, p.channels, 2 * p.channels, (size_t)p.channels * 2 * sizeof(float) + 64);
 }
 
 static void sum_weights(const iso_kernel_call *call, int64_t number, double *sums, void *room)
 {
     part p = layer_parts_part_of(call);
-    const iso_row_parts parts = weight_sums_parts(&p);
+    const iso_row_parts parts = weight_sums_parts(call);
     const int64_t end = iso_row_part_begin(&parts, number + 1);
     const float *dy = call->in[1].data;
     float *block = room;
@@ -133,32 +119,7 @@ static void put_weight_sums(const iso_kernel_call *call, const double *sums)
     }
 }
 
-static void run_layer_weight_sums(const iso_kernel_call *call)
-{
-    part p = layer_parts_part_of(call);
-    const iso_row_parts parts = weight_sums_parts(&p);
-    put_weight_sums(call, iso_row_parts_run(&parts, call, sum_weights));
-}
-
-static int64_t weight_sums_blocks(const iso_kernel_call *call)
-{
-    part p = layer_parts_part_of(call);
-    return weight_sums_parts(&p).parts;
-}
-
-static void weight_sums_block(const iso_kernel_call *call, int64_t block)
-{
-    part p = layer_parts_part_of(call);
-    const iso_row_parts parts = weight_sums_parts(&p);
-    iso_row_part_run(&parts, call, block, sum_weights);
-}
-
-static void weight_sums_finish(const iso_kernel_call *call)
-{
-    part p = layer_parts_part_of(call);
-    const iso_row_parts parts = weight_sums_parts(&p);
-    put_weight_sums(call, iso_row_parts_add(&parts, call));
-}
+ISO_ROW_SUMS(weight_sums, weight_sums_parts, sum_weights, put_weight_sums)
 
 #define PART_KERNEL(NAME, ...)                                                                               \
     const iso_kernel iso_cpu_##NAME = {                                                                      \
@@ -168,5 +129,6 @@ PART_KERNEL(layer_moments, .by_rows = true)
 PART_KERNEL(layer_scale, .in_place = true, .by_rows = true)
 PART_KERNEL(layer_grad_sums, .by_rows = true)
 PART_KERNEL(layer_grad, .in_place = true, .by_rows = true)
-PART_KERNEL(layer_weight_sums, .scratch = layer_parts_weight_sums_scratch, .blocks = weight_sums_blocks,
-            .run_block = weight_sums_block, .shared = weight_sums_shared, .finish = weight_sums_finish)
+
+const iso_kernel iso_cpu_layer_weight_sums = {
+    .op = "layer_weight_sums", .name = "vector", .fits = layer_parts_fits, ISO_ROW_SUMS_MEMBERS(weight_sums)};

@@ -59,23 +59,6 @@ static iso_row_parts sums_of_parts(const iso_kernel_call *call)
     return iso_row_parts_of(normalization_rows_of(&call->in[0]), c, 2 * c, normalization_scratch(call));
 }
 
-static size_t sums_scratch_of(const iso_kernel_call *call)
-{
-    iso_row_parts p = sums_of_parts(call);
-    return iso_row_parts_scratch(&p);
-}
-
-static int64_t normalization_blocks(const iso_kernel_call *call)
-{
-    return sums_of_parts(call).parts;
-}
-
-static size_t sums_shared_of(const iso_kernel_call *call)
-{
-    iso_row_parts p = sums_of_parts(call);
-    return iso_row_parts_shared(&p);
-}
-
 static void moments_of_part(const iso_kernel_call *call, int64_t part, double *sums, void *room)
 {
     const iso_row_parts p = sums_of_parts(call);
@@ -91,23 +74,7 @@ static void put_moments(const iso_kernel_call *call, const double *sums)
     memcpy(call->out[1].data, sums + c, c * sizeof *sums);
 }
 
-static void normalization_run_moments(const iso_kernel_call *call)
-{
-    const iso_row_parts p = sums_of_parts(call);
-    put_moments(call, iso_row_parts_run(&p, call, moments_of_part));
-}
-
-static void moments_block(const iso_kernel_call *call, int64_t block)
-{
-    const iso_row_parts p = sums_of_parts(call);
-    iso_row_part_run(&p, call, block, moments_of_part);
-}
-
-static void moments_finish(const iso_kernel_call *call)
-{
-    const iso_row_parts p = sums_of_parts(call);
-    put_moments(call, iso_row_parts_add(&p, call));
-}
+ISO_ROW_SUMS(moments, sums_of_parts, moments_of_part, put_moments)
 
 static double normalization_rstd_of(const iso_array *variance, int64_t i, const iso_batch_norm_attrs *attrs)
 {
@@ -189,23 +156,7 @@ static void put_slopes(const iso_kernel_call *call, const double *sums)
     }
 }
 
-static void normalization_run_sums(const iso_kernel_call *call)
-{
-    const iso_row_parts p = sums_of_parts(call);
-    put_slopes(call, iso_row_parts_run(&p, call, slopes_of_part));
-}
-
-static void slopes_block(const iso_kernel_call *call, int64_t block)
-{
-    const iso_row_parts p = sums_of_parts(call);
-    iso_row_part_run(&p, call, block, slopes_of_part);
-}
-
-static void slopes_finish(const iso_kernel_call *call)
-{
-    const iso_row_parts p = sums_of_parts(call);
-    put_slopes(call, iso_row_parts_add(&p, call));
-}
+ISO_ROW_SUMS(slopes, sums_of_parts, slopes_of_part, put_slopes)
 
 /* in: x, dy, mean, variance, sum(dy), sum(dy xhat), gamma; with an activation beta */
 static void normalization_run_gradient(const iso_kernel_call *call)
@@ -234,15 +185,8 @@ static void normalization_run_gradient(const iso_kernel_call *call)
                                           &(iso_gradient_channels){scale, slope, shift}, call->out[0].data);
 }
 
-const iso_kernel iso_cpu_batch_moments = {.op = "batch_moments",
-                                          .name = "vector",
-                                          .fits = normalization_fits,
-                                          .scratch = sums_scratch_of,
-                                          .run = normalization_run_moments,
-                                          .blocks = normalization_blocks,
-                                          .run_block = moments_block,
-                                          .shared = sums_shared_of,
-                                          .finish = moments_finish};
+const iso_kernel iso_cpu_batch_moments = {
+    .op = "batch_moments", .name = "vector", .fits = normalization_fits, ISO_ROW_SUMS_MEMBERS(moments)};
 const iso_kernel iso_cpu_batch_norm = {.op = "batch_norm",
                                        .name = "vector",
                                        .fits = normalization_fits,
@@ -250,15 +194,8 @@ const iso_kernel iso_cpu_batch_norm = {.op = "batch_norm",
                                        .run = run_norm,
                                        .in_place = true,
                                        .by_rows = true};
-const iso_kernel iso_cpu_batch_norm_grad_sums = {.op = "batch_norm_grad_sums",
-                                                 .name = "vector",
-                                                 .fits = normalization_fits,
-                                                 .scratch = sums_scratch_of,
-                                                 .run = normalization_run_sums,
-                                                 .blocks = normalization_blocks,
-                                                 .run_block = slopes_block,
-                                                 .shared = sums_shared_of,
-                                                 .finish = slopes_finish};
+const iso_kernel iso_cpu_batch_norm_grad_sums = {
+    .op = "batch_norm_grad_sums", .name = "vector", .fits = normalization_fits, ISO_ROW_SUMS_MEMBERS(slopes)};
 const iso_kernel iso_cpu_batch_norm_grad = {.op = "batch_norm_grad",
                                             .name = "vector",
                                             .fits = normalization_fits,

@@ -12,20 +12,21 @@ typedef struct iso_row_parts {
     size_t room;  /* bytes that the computation of a part needs besides */
 } iso_row_parts;
 
+enum { ISO_ROW_GROUP = 64 }; /* parts begin at multiples of so many rows */
+
 /* A part is at least 256 KiB of floats, and many rows: to add its sums costs little. */
 static inline iso_row_parts iso_row_parts_of(int64_t rows, int64_t columns, int64_t sums, size_t room)
 {
-    enum { MOST = 32, LEAST = 1 << 16, GROUP = 64 };
-    int64_t most = rows / GROUP < MOST ? rows / GROUP : MOST, parts = rows * columns / LEAST;
+    enum { MOST = 32, LEAST = 1 << 16 };
+    int64_t most = rows / ISO_ROW_GROUP < MOST ? rows / ISO_ROW_GROUP : MOST, parts = rows * columns / LEAST;
     parts = parts < most ? parts : most;
     return (iso_row_parts){rows, parts > 1 ? parts : 1, sums, iso_round_to_lines(room)};
 }
 
-/* The first row of a part, which is a multiple of 64; that of part `parts` is the end of the last one. */
+/* The first row of a part; that of part `parts` is the end of the last one. */
 static inline int64_t iso_row_part_begin(const iso_row_parts *p, int64_t part)
 {
-    enum { GROUP = 64 };
-    return part == p->parts ? p->rows : p->rows / GROUP * part / p->parts * GROUP;
+    return part == p->parts ? p->rows : p->rows / ISO_ROW_GROUP * part / p->parts * ISO_ROW_GROUP;
 }
 
 /* Bytes from the sums of a part to those of the next one. */
@@ -88,5 +89,43 @@ static inline const double *iso_row_parts_add(const iso_row_parts *p, const iso_
         iso_row_part_add(p, iso_row_part_at(p, call->shared, part), sums);
     return sums;
 }
+
+/* The functions of a kernel whose outputs are such sums. PARTS(call) tells the parts, SUM is an iso_row_part_sum, and
+ * PUT(call, sums) writes the outputs. */
+#define ISO_ROW_SUMS(NAME, PARTS, SUM, PUT)                                                                  \
+    static size_t NAME##_scratch(const iso_kernel_call *call)                                                \
+    {                                                                                                        \
+        const iso_row_parts p = PARTS(call);                                                                 \
+        return iso_row_parts_scratch(&p);                                                                    \
+    }                                                                                                        \
+    static void NAME##_run(const iso_kernel_call *call)                                                      \
+    {                                                                                                        \
+        const iso_row_parts p = PARTS(call);                                                                 \
+        PUT(call, iso_row_parts_run(&p, call, SUM));                                                         \
+    }                                                                                                        \
+    static int64_t NAME##_blocks(const iso_kernel_call *call)                                                \
+    {                                                                                                        \
+        return PARTS(call).parts;                                                                            \
+    }                                                                                                        \
+    static void NAME##_run_block(const iso_kernel_call *call, int64_t block)                                 \
+    {                                                                                                        \
+        const iso_row_parts p = PARTS(call);                                                                 \
+        iso_row_part_run(&p, call, block, SUM);                                                              \
+    }                                                                                                        \
+    static size_t NAME##_shared(const iso_kernel_call *call)                                                 \
+    {                                                                                                        \
+        const iso_row_parts p = PARTS(call);                                                                 \
+        return iso_row_parts_shared(&p);                                                                     \
+    }                                                                                                        \
+    static void NAME##_finish(const iso_kernel_call *call)                                                   \
+    {                                                                                                        \
+        const iso_row_parts p = PARTS(call);                                                                 \
+        PUT(call, iso_row_parts_add(&p, call));                                                              \
+    }
+
+/* They, as members of the kernel. */
+#define ISO_ROW_SUMS_MEMBERS(NAME)                                                                           \
+    .scratch = NAME##_scratch, .run = NAME##_run, .blocks = NAME##_blocks, .run_block = NAME##_run_block,    \
+    .shared = NAME##_shared, .finish = NAME##_finish
 
 #endif

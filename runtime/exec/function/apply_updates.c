@@ -98,7 +98,7 @@ static void update_from_bucket(const updater *u, const iso_weight_run *run, int6
         int64_t n = end - at < BLOCK ? end - at : BLOCK;
         if (run->shared)
             iso_prefetch_for_writing(run->weights + (size_t)at * u->element, (size_t)n * u->element);
-        const void *gradient = iso_exchange_view(u->exchange, u->slot, u->pull, run->stored + at, n);
+        const void *gradient = iso_exchange_view(u->exchange, u->slot, u->pull, run->stored + at);
         if (!gradient) {
             iso_exchange_combine(u->exchange, u->slot, u->pull, run->stored + at, n, room);
             gradient = room;
@@ -253,7 +253,7 @@ static void update_from_product(const updater *u, const iso_slot_product *produc
 static const void *queue_sum(const updater *u, const iso_weight_run *run, const iso_slot_sums *sums,
                              size_t offset)
 {
-    const void *sum = iso_exchange_view(u->exchange, u->slot, u->pull, run->stored, run->count);
+    const void *sum = iso_exchange_view(u->exchange, u->slot, u->pull, run->stored);
     if (sum)
         return sum;
     void *memory = (char *)sums->memory + offset;

@@ -514,10 +514,6 @@ iso_status iso_runtime_finish(const iso_runtime *runtime)
     return status;
 }
 
-/* Bytes between the scratch memories of threads: a core prefetches beyond the end of what it reads, and would
- * evict lines from another core's cache that are written all the time. */
-enum { SCRATCH_GAP = 2048 };
-
 static iso_status grow_scratch(const iso_runtime *runtime, int number, size_t bytes)
 {
     iso_scratch *scratch = &runtime->scratch[number];
@@ -525,7 +521,7 @@ static iso_status grow_scratch(const iso_runtime *runtime, int number, size_t by
         return ISO_OK;
     scratch->bytes = 0;
     iso_status status = runtime_grow(device_of_scratch(runtime, number), &scratch->memory,
-                                     bytes + SCRATCH_GAP, "the scratch memory of kernels");
+                                     bytes + ISO_THREAD_GAP, "the scratch memory of kernels");
     if (status == ISO_OK)
         scratch->bytes = bytes;
     return status;
